@@ -1,0 +1,1 @@
+"""Benchmarks of speed and quality; `make bench` runs them all."""

@@ -1,0 +1,24 @@
+"""How kernels are compiled: numba, without the GIL, cached where a cache can be written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from numba import njit
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+
+def kernel(function: Kernel) -> Kernel:
+    """Compile a function on plain arrays on its first call.
+
+    numba keeps its cache beside the source, or in the user's cache folder where
+    the install is read-only. Where neither can be written it refuses to cache at
+    all: then the kernel is compiled anew in each process, and nothing else changes.
+    """
+    try:
+        compiled: Kernel = njit(nogil=True, cache=True)(function)
+    except RuntimeError:
+        compiled = njit(nogil=True)(function)
+    return compiled

@@ -1,0 +1,31 @@
+"""Every error and warning that a user can meet.
+
+A message names the file, the column and what to do. It never holds a value
+taken from a row.
+"""
+
+from __future__ import annotations
+
+
+class FedMerDelError(Exception):
+    """Base of all errors raised on purpose by this package."""
+
+
+class DataError(FedMerDelError, ValueError):
+    """The table, or a column of it, can't be used as it is."""
+
+
+class FileError(FedMerDelError, OSError):
+    """A file can't be read or written."""
+
+
+class OptionError(FedMerDelError, ValueError):
+    """An option has a value outside what it takes."""
+
+
+class FedMerDelWarning(UserWarning):
+    """Base of all warnings given by this package."""
+
+
+class ConstantColumnWarning(FedMerDelWarning):
+    """A column has one level only: kept, but it can't tell clusters apart."""

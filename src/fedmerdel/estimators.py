@@ -1,0 +1,329 @@
+"""The scikit-learn face: `MerDel` clusters one categorical table."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+
+from fedmerdel import saved
+from fedmerdel.mixture import predictive
+from fedmerdel.mixture.expectations import expectations
+from fedmerdel.mixture.fit import Options, fit_mixture
+from fedmerdel.mixture.history import Move
+from fedmerdel.mixture.passes import Workers, label_rows, log_evidence, responsibilities
+from fedmerdel.mixture.prior import FloatArray, IntArray, Prior
+from fedmerdel.mixture.similarity import MergeCriterion
+from fedmerdel.mixture.solution import Problem
+from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.options import check_options, checked_init, checked_tolerance, chosen_prior
+from fedmerdel.progress import shown
+from fedmerdel.records.collapse import collapse
+from fedmerdel.records.encode import decode, encode
+from fedmerdel.records.infer import infer_codebook
+from fedmerdel.records.packing import PackedRows, repack
+from fedmerdel.records.tables import Table, open_table
+from fedmerdel.study.codebook import Codebook
+
+
+class MerDel(ClusterMixin, BaseEstimator):
+    """Cluster a categorical table and find the number of clusters.
+
+    Variational inference for a finite Dirichlet-categorical mixture, with moves that
+    merge, delete and split clusters whenever that raises the evidence lower bound (ELBO).
+
+    Parameters
+    ----------
+    max_clusters : int, default=20
+        Most clusters that there may be. The fit finds how many there are.
+    recipe : {"default", "paper"}, default="default"
+        "default" divides a sample of the rows, then merges, deletes and splits by gain
+        in the ELBO on growing samples. "paper" is MerDel as published: k-modes start,
+        laps of passes, one merge and one delete proposal after each.
+    laps : int or None, default=5
+        Recipe "paper": passes before each pair of proposals. 0 makes proposals only,
+        None makes none (plain variational inference).
+    merge_criterion : {"correlation", "kl", "bhattacharyya", "random"}, default="correlation"
+        Recipe "paper": how the pair to merge is chosen.
+    alpha : float, default=0.01
+        Dirichlet parameter of each cluster's weight. Below 1, clusters that are not
+        needed empty.
+    init : {"divide", "kmodes", "random"}, array of int or None, default=None
+        Where a fit starts, or the cluster of each row to start from. None is "divide"
+        for the default recipe and "kmodes" for the paper's.
+    tol : float or None, default=None
+        Stop when a pass adds less than this many nats per row. None is 1e-5, or the
+        paper's 5e-6 nats in all for its recipe.
+    absolute_tol : float or None, default=None
+        The same in nats for all rows together, instead of `tol`.
+    max_iter : int, default=1000
+        Most passes over the rows.
+    n_init : int, default=1
+        Fits from different starts; the one with the highest ELBO is kept.
+    prior : {"fixed"} or array, default="fixed"
+        Dirichlet parameters of the levels: "fixed" is 1 / L for each of L levels. An
+        array, or a list of one array a variable, gives one number for each level.
+    codebook : Codebook or None, default=None
+        Variables and levels. None takes them from the table given to `fit`.
+    n_jobs : int or None, default=None
+        Threads; None is 1, -1 is one for each core. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        A number gives the same result every time.
+    verbose : int, default=0
+        1 shows a line that moves while the fit runs.
+
+    Attributes
+    ----------
+    labels_ : int64 array (N,)
+        The most probable cluster of each row; cluster 0 is the largest.
+    n_clusters_ : int
+        Clusters found.
+    lower_bound_ : float
+        The ELBO in nats.
+    lower_bounds_ : float64 array
+        The ELBO after each pass or move on all rows that was kept.
+    history_ : list of Move
+        Each move proposed: kind, clusters, whether it was accepted, ELBOs, time.
+    weights_ : float64 array (K,)
+        Posterior mean share of each cluster.
+    level_probabilities_ : list of float64 arrays (K, L_j)
+        Posterior mean probability of each level, one array a variable.
+    n_iter_ : int
+        Passes over all rows.
+    converged_ : bool
+        Whether the fit ended before `max_iter`.
+    codebook_ : Codebook
+        Variables and levels.
+    n_features_in_ : int
+        Variables.
+    feature_names_in_ : array of str
+        Their names, if the table had any.
+
+    Notes
+    -----
+    Missing entries (None, NaN, null) are left out of the likelihood: the row keeps its
+    other entries, and every row gets a label. Levels that `fit` has not seen are
+    refused by `predict`.
+
+    Examples
+    --------
+    >>> from fedmerdel import MerDel, simulate
+    >>> table = simulate(2000, n_variables=100, n_clusters=5, random_state=1)
+    >>> model = MerDel(random_state=1).fit(table.X)
+    >>> model.n_clusters_
+    5
+    """
+
+    def __init__(
+        self,
+        max_clusters: int = 20,
+        *,
+        recipe: Literal["default", "paper"] = "default",
+        laps: int | None = 5,
+        merge_criterion: MergeCriterion = "correlation",
+        alpha: float = 0.01,
+        init: Literal["divide", "kmodes", "random"] | NDArray[Any] | None = None,
+        tol: float | None = None,
+        absolute_tol: float | None = None,
+        max_iter: int = 1000,
+        n_init: int = 1,
+        prior: Literal["fixed"] | Any = "fixed",
+        codebook: Codebook | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.max_clusters = max_clusters
+        self.recipe = recipe
+        self.laps = laps
+        self.merge_criterion = merge_criterion
+        self.alpha = alpha
+        self.init = init
+        self.tol = tol
+        self.absolute_tol = absolute_tol
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.prior = prior
+        self.codebook = codebook
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the clusters of a table.
+
+        Parameters
+        ----------
+        X : array, pandas, polars or Arrow table, or path of a CSV or Parquet file
+            One row an observation, one categorical column a variable.
+        y : None
+            Ignored.
+        sample_weight : array (N,), optional
+            Weight of each row; a row of weight 3 counts as three rows.
+
+        Returns
+        -------
+        MerDel
+            This estimator, fitted.
+        """
+        check_options(self)
+        table = self._open(X, reset=True)
+        self.codebook_ = self.codebook if self.codebook is not None else infer_codebook(table)
+        rows = encode(table, self.codebook_, sample_weight, owner=type(self).__name__)
+        init = checked_init(self.init, self.recipe, self.max_clusters, rows.n_rows)
+        index = None
+        if isinstance(init, str):  # labels of single rows can't start from joined ones
+            rows, index = collapse(rows)
+            rows = repack(rows)
+        prior = chosen_prior(self.prior, self.codebook_, self.alpha, self.max_clusters)
+        total = float(rows.weights.sum())
+        options = Options(
+            recipe=self.recipe,
+            init=init,
+            laps=self.laps,
+            merge_criterion=self.merge_criterion,
+            tol=checked_tolerance(self.tol, self.absolute_tol, self.recipe, total),
+            max_iter=self.max_iter,
+            n_init=self.n_init,
+        )
+        entropy = check_random_state(self.random_state).randint(2**31 - 1)
+        with self._workers() as workers, shown(self.verbose, total) as watch:
+            problem = Problem(rows, prior, workers)
+            fit = fit_mixture(problem, options, np.random.SeedSequence(int(entropy)), watch)
+            labels = label_rows(rows, expectations(fit.stats, prior), workers)
+        self.labels_: IntArray = labels if index is None else labels[index]
+        self.lower_bounds_ = np.array(fit.history.elbos)
+        self.history_: list[Move] = fit.history.moves
+        self._take(prior, fit.stats, fit.elbo, fit.history.n_iter, fit.converged)
+        if not fit.converged:
+            warnings.warn(
+                f"not converged after {self.max_iter} passes: raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def predict(self, X: Any) -> IntArray:
+        """Return the most probable cluster of each row."""
+        rows = self._rows(X)
+        with self._workers() as workers:
+            return label_rows(rows, expectations(self._stats, self._prior), workers)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probability of each cluster for each row: (N, K)."""
+        rows = self._rows(X)
+        with self._workers() as workers:
+            return responsibilities(rows, expectations(self._stats, self._prior), workers)
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return the log posterior predictive probability of each row."""
+        rows = self._rows(X)
+        with self._workers() as workers:
+            return log_evidence(rows, predictive.predictive(self._stats, self._prior), workers)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean of `score_samples`: higher is better, also on rows held out."""
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[NDArray[Any], IntArray]:
+        """Draw rows from the fitted mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Rows to draw.
+        random_state : int, RandomState or None
+            None goes on from the estimator's own.
+
+        Returns
+        -------
+        X : array (n_samples, P)
+            Rows with the values of the codebook.
+        labels : int64 array (n_samples,)
+            Their clusters.
+        """
+        check_is_fitted(self)
+        state = self.random_state if random_state is None else random_state
+        rng = np.random.default_rng(int(check_random_state(state).randint(2**31 - 1)))
+        levels, labels = predictive.draw(self._stats, self._prior, n_samples, rng)
+        return decode(levels, self.codebook_), labels
+
+    def credible_intervals(self, level: float = 0.95) -> list[FloatArray]:
+        """Return equal-tailed credible intervals of `level_probabilities_`.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Posterior probability inside each interval.
+
+        Returns
+        -------
+        list of float64 arrays (K, L_j, 2)
+            Lower and upper end, one array a variable.
+        """
+        check_is_fitted(self)
+        return self._by_variable(predictive.level_intervals(self._stats, self._prior, level))
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a JSON file that people can read, without any row or label."""
+        check_is_fitted(self)
+        saved.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model written by `save`. It predicts as before; `labels_` is not kept."""
+        return saved.load(cls, path)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters_
+
+    def _take(
+        self, prior: Prior, stats: Statistics, elbo: float, n_iter: int, converged: bool
+    ) -> None:
+        """Set what a fit found."""
+        self._prior, self._stats = prior, stats
+        self.lower_bound_ = elbo
+        self.n_iter_ = n_iter
+        self.converged_ = converged
+        self.n_clusters_ = stats.n_clusters
+        self.weights_ = predictive.mean_weights(stats, prior)
+        self.level_probabilities_ = self._by_variable(predictive.mean_levels(stats, prior))
+
+    def _by_variable(self, by_level: FloatArray) -> list[FloatArray]:
+        return np.split(by_level, self._prior.offsets[1:-1], axis=1)
+
+    def _open(self, X: Any, *, reset: bool) -> Table:
+        """Open a table and let scikit-learn note, or check, its columns."""
+        table = open_table(X)
+        if not isinstance(X, (str, Path)):
+            columns = X if hasattr(X, "shape") else np.empty(table.shape)
+            validate_data(self, columns, reset=reset, skip_check_array=True)
+        elif reset:
+            self.n_features_in_ = table.n_columns
+            self.feature_names_in_ = np.array(table.names, dtype=object)
+        return table
+
+    def _rows(self, X: Any) -> PackedRows:
+        check_is_fitted(self)
+        table = self._open(X, reset=False)
+        return encode(table, self.codebook_, owner=type(self).__name__)
+
+    def _workers(self) -> Workers:
+        n_jobs = 1 if self.n_jobs is None else self.n_jobs
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        return Workers(n_jobs if n_jobs > 0 else max(1, (cores or 1) + 1 + n_jobs))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        return tags

@@ -1,0 +1,155 @@
+"""The default recipe: divide one cluster on a small sample, then search on growing ones.
+
+Structure is searched where it is cheap. A sample of the rows is divided into as many
+clusters as there may be, whether each cut pays or not: twenty clusters can be worth
+what no two of them are. Then clusters that are one after all are merged, those that only
+collect leftovers are deleted, and what still holds two is split, by the ELBO. The result
+starts the same search on a sample eight times as large, and so on to all rows, where
+little is left to do but a few passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from fedmerdel.mixture.history import History
+from fedmerdel.mixture.moves import delete_moves, merge_moves, split_moves
+from fedmerdel.mixture.passes import count_labels, label_rows
+from fedmerdel.mixture.solution import Problem, Solution, pass_on
+from fedmerdel.mixture.splits import propose_halves
+from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.records.packing import PackedRows, repack
+
+ROWS_PER_CLUSTER = 100
+"""Rows of the smallest sample, for each cluster that there may be."""
+
+GROWTH = 8
+"""A sample holds this many times the rows of the one before."""
+
+CLIMB = 1e-2
+"""Between moves, passes go on while each adds this many nats per row ..."""
+
+CLIMB_SHARE = 0.05
+"""... and at least this share of what the last moves gained."""
+
+
+DIVIDE_STEPS = 2
+"""E and M steps inside each cluster before it is cut: passes over all follow anyway."""
+
+SMALLEST_HALF = 4.0
+"""Rows of a part that is worth cutting off when a sample is divided."""
+
+
+class Limits(NamedTuple):
+    """What the search may use: clusters, passes over all rows, and nats still to gain."""
+
+    max_clusters: int
+    max_iter: int
+    tol: float
+
+
+def fit_adaptive(
+    problem: Problem,
+    start: Statistics | None,
+    limits: Limits,
+    rng: np.random.Generator,
+    history: History,
+) -> tuple[Solution, bool]:
+    """Search on growing samples and then on all rows, from one cluster or a given start."""
+    found = start
+    for rows in _growing_samples(problem.rows, limits.max_clusters, rng):
+        sample = problem._replace(rows=rows)
+        record = history if rows is problem.rows else history.on_sample(rows.n_rows)
+        if found is None:
+            solution = _divide(sample, limits.max_clusters, rng)
+        else:
+            solution = pass_on(sample, found)
+        record.add_pass(solution.elbo, solution.n_clusters)
+        solution = _search(sample, solution, limits, rng, record)
+        found = solution.stats
+    while True:
+        searched = solution
+        solution, converged = _climb(problem, solution, limits.tol, limits, history)
+        if solution.elbo - searched.elbo < _fine(problem) or not converged:
+            return solution, converged
+        at_rest = solution
+        solution = _search(problem, solution, limits, rng, history)
+        if solution.elbo <= at_rest.elbo + limits.tol:
+            return solution, converged
+
+
+def _divide(problem: Problem, max_clusters: int, rng: np.random.Generator) -> Solution:
+    """Cut all rows into ever more clusters, the cuts that gain most first."""
+    rows = problem.rows
+    one = np.zeros(rows.n_rows, dtype=np.int64)
+    solution = pass_on(problem, count_labels(rows, one, 1, problem.workers))
+    while solution.n_clusters < max_clusters:
+        labels = label_rows(rows, solution.theta, problem.workers)
+        halves = propose_halves(problem, labels, solution.n_clusters, DIVIDE_STEPS, rng)
+        smaller = np.minimum(halves.stats.T[0::2], halves.stats.T[1::2])
+        order = np.argsort(-halves.gain, kind="stable")
+        cuts = order[smaller[order] >= SMALLEST_HALF][: max_clusters - solution.n_clusters]
+        if len(cuts) == 0:
+            break
+        solution = pass_on(problem, pass_on(problem, halves.applied(solution.stats, cuts)).stats)
+    return solution
+
+
+def _search(
+    problem: Problem,
+    solution: Solution,
+    limits: Limits,
+    rng: np.random.Generator,
+    history: History,
+) -> Solution:
+    """Climb and move in turn until no kind of move raises the ELBO."""
+    gained = _fine(problem)
+    while gained > 0 and history.n_iter < limits.max_iter:
+        step = max(_fine(problem), CLIMB_SHARE * gained)
+        solution, _ = _climb(problem, solution, step, limits, history)
+        before = solution.elbo
+        solution = merge_moves(problem, solution, history)
+        solution = delete_moves(problem, solution, history)
+        if solution.elbo <= before:  # splits cost most to propose: once there is nothing to tidy
+            solution = split_moves(problem, solution, limits.max_clusters, rng, history)
+        gained = solution.elbo - before
+    return solution
+
+
+def _fine(problem: Problem) -> float:
+    return CLIMB * float(problem.rows.weights.sum())
+
+
+def _climb(
+    problem: Problem, solution: Solution, step: float, limits: Limits, history: History
+) -> tuple[Solution, bool]:
+    """Pass over the rows until a pass adds less than ``step`` nats; say if one did."""
+    while history.n_iter < limits.max_iter:
+        last = solution.elbo
+        solution = pass_on(problem, solution.stats)
+        history.add_pass(solution.elbo, solution.n_clusters)
+        if solution.elbo - last < step:
+            return solution, True
+    return solution, False
+
+
+def _growing_samples(
+    rows: PackedRows, max_clusters: int, rng: np.random.Generator
+) -> Iterator[PackedRows]:
+    """Yield samples, each some times larger than the one before, and last the rows.
+
+    Rows are drawn with probability proportional to their weight and then count once
+    for each time they were drawn; so a row of weight three is drawn as three rows are.
+    """
+    size = ROWS_PER_CLUSTER * max_clusters
+    total = np.cumsum(rows.weights)
+    while 2 * size <= rows.n_rows:
+        points = np.sort(rng.random(size)) * total[-1]
+        drawn, times = np.unique(np.searchsorted(total, points, side="right"), return_counts=True)
+        drawn = np.minimum(drawn, rows.n_rows - 1)
+        yield repack(rows.take(drawn)._replace(weights=times.astype(np.float64)))
+        size *= GROWTH
+    yield rows

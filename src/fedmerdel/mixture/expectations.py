@@ -1,0 +1,43 @@
+"""Expected log parameters under q(pi) and q(phi): what an E step reads (appendix E.2)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import digamma
+
+from fedmerdel.mixture.prior import FloatArray, Prior, sum_levels
+from fedmerdel.mixture.statistics import Statistics
+
+
+class Expectations(NamedTuple):
+    """``ln rho_nk = log_weights[k] + sum_j log_levels[k, j x_nj]`` (equation rhodef).
+
+    Attributes
+    ----------
+    log_weights : float64 array (K,)
+        ``E[ln pi_k]``.
+    log_levels : float64 array (K, M)
+        ``E[ln phi_kjl]``.
+    """
+
+    log_weights: FloatArray
+    log_levels: FloatArray
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters that rows may be given to."""
+        return len(self.log_weights)
+
+
+def expectations(stats: Statistics, prior: Prior) -> Expectations:
+    """M step and expectations: alpha* = alpha0 + T, eps* = eps + S (equation epsdef).
+
+    The total of alpha* counts the empty components too: they are in the prior.
+    """
+    alpha_total = prior.n_components * prior.alpha + stats.T.sum()
+    eps = prior.eps + stats.S
+    totals = sum_levels(eps, prior.offsets)
+    log_levels = digamma(eps) - np.repeat(digamma(totals), prior.n_levels, axis=1)
+    return Expectations(digamma(prior.alpha + stats.T) - digamma(alpha_total), log_levels)

@@ -1,0 +1,131 @@
+"""A whole fit: several starts, the best kept, its clusters put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from fedmerdel.mixture.adaptive import Limits, fit_adaptive
+from fedmerdel.mixture.expectations import expectations
+from fedmerdel.mixture.history import History
+from fedmerdel.mixture.initialise import start_labels
+from fedmerdel.mixture.paper import Schedule, fit_paper
+from fedmerdel.mixture.passes import count_labels, label_rows
+from fedmerdel.mixture.prior import IntArray
+from fedmerdel.mixture.similarity import MergeCriterion
+from fedmerdel.mixture.solution import Problem, Solution, pass_on
+from fedmerdel.mixture.statistics import Statistics
+
+Recipe = Literal["default", "paper"]
+Init = Literal["divide", "kmodes", "random"] | IntArray
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to fit.
+
+    Attributes
+    ----------
+    recipe : {"default", "paper"}
+        Which search.
+    init : {"divide", "kmodes", "random"} or int64 array (N,)
+        Where each start begins; "divide" is the default recipe's own.
+    laps, merge_criterion
+        Of the paper's recipe.
+    tol : float
+        Nats, in all, that a pass may still add at the end.
+    max_iter : int
+        Most passes over all rows.
+    n_init : int
+        Starts.
+    """
+
+    recipe: Recipe
+    init: Init
+    laps: int | None
+    merge_criterion: MergeCriterion
+    tol: float
+    max_iter: int
+    n_init: int
+
+
+class Fit(NamedTuple):
+    """The best of all starts.
+
+    Attributes
+    ----------
+    stats : Statistics
+        Its clusters, the largest first.
+    elbo : float
+        Its ELBO in nats.
+    history : History
+        Its record.
+    converged : bool
+        Whether it converged within the passes allowed.
+    """
+
+    stats: Statistics
+    elbo: float
+    history: History
+    converged: bool
+
+
+def fit_mixture(
+    problem: Problem,
+    options: Options,
+    seed: np.random.SeedSequence,
+    watch: Callable[[History], None] | None = None,
+) -> Fit:
+    """Fit from each start and return the one with the highest ELBO, the first of equals."""
+    fits = [_fit_once(problem, options, start, watch) for start in seed.spawn(options.n_init)]
+    return max(fits, key=lambda fit: fit.elbo)
+
+
+def _fit_once(
+    problem: Problem,
+    options: Options,
+    seed: np.random.SeedSequence,
+    watch: Callable[[History], None] | None,
+) -> Fit:
+    history = History(problem.rows.n_rows, watch)
+    solution, converged = _search(problem, options, np.random.default_rng(seed), history)
+    solution = drop_empty(problem, solution, history)
+    by_size = np.argsort(-solution.stats.T, kind="stable")
+    return Fit(solution.stats.take(by_size), solution.elbo, history, converged)
+
+
+def _search(
+    problem: Problem, options: Options, rng: np.random.Generator, history: History
+) -> tuple[Solution, bool]:
+    n_clusters = problem.prior.n_components
+    start = None
+    if isinstance(options.init, np.ndarray) or options.init != "divide":
+        labels = start_labels(options.init, problem, n_clusters, rng)
+        start = count_labels(problem.rows, labels, n_clusters, problem.workers)
+    if options.recipe == "default":
+        limits = Limits(n_clusters, options.max_iter, options.tol)
+        return fit_adaptive(problem, start, limits, rng, history)
+    assert start is not None
+    schedule = Schedule(options.laps, options.merge_criterion, options.tol, options.max_iter)
+    return fit_paper(problem, start, schedule, rng, history)
+
+
+def drop_empty(problem: Problem, solution: Solution, history: History) -> Solution:
+    """Delete clusters that are no row's most probable one, if the ELBO does not fall.
+
+    A search leaves components in the model that hold next to nothing; they are no
+    clusters to anyone who looks at the labels.
+    """
+    theta = expectations(solution.stats, problem.prior)
+    labels = label_rows(problem.rows, theta, problem.workers)
+    held = np.bincount(labels, problem.rows.weights, minlength=solution.n_clusters)
+    for k in np.flatnonzero(held == 0)[::-1]:
+        tried = pass_on(problem, solution.stats.without(int(k)))
+        sizes = (solution.n_clusters, tried.n_clusters)
+        elbos = (solution.elbo, tried.elbo)
+        if history.add_move("delete", (int(k),), elbos, sizes, n_passes=1):
+            solution = tried
+    return solution

@@ -1,0 +1,99 @@
+"""What a fit did: every pass's ELBO, every move proposed, and when."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+MoveKind = Literal["merge", "delete", "split", "swap"]
+
+
+@dataclass(frozen=True)
+class Move:
+    """One proposed move.
+
+    Attributes
+    ----------
+    kind : {"merge", "delete", "split", "swap"}
+        What was proposed. A swap splits one cluster and merges two others, for when
+        there are as many clusters as there may be.
+    clusters : tuple of int
+        The clusters that it touched, by their number at that time.
+    accepted : bool
+        Whether the ELBO rose.
+    elbo_before, elbo_after : float
+        The ELBO without and with the move, in nats.
+    n_clusters : int
+        Clusters after the decision.
+    n_rows : int
+        Rows that decided it: all, or those of a sample.
+    n_iter : int
+        Passes over all rows made when it was decided, its own included.
+    seconds : float
+        Time since the fit began.
+    """
+
+    kind: MoveKind
+    clusters: tuple[int, ...]
+    accepted: bool
+    elbo_before: float
+    elbo_after: float
+    n_clusters: int
+    n_rows: int
+    n_iter: int
+    seconds: float
+
+
+@dataclass
+class History:
+    """The record of a fit, written as it goes; ``watch`` is called after each entry."""
+
+    n_rows: int
+    watch: Callable[[History], None] | None = None
+    elbos: list[float] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+    n_iter: int = 0
+    n_clusters: int = 0
+    began: float = field(default_factory=time.perf_counter)
+
+    def on_sample(self, n_rows: int) -> History:
+        """Return a record for a sample: its moves are kept with ours, its passes are not."""
+        return History(n_rows, self.watch, moves=self.moves, began=self.began)
+
+    def add_pass(self, elbo: float, n_clusters: int) -> None:
+        """Note a pass whose result was kept."""
+        self.n_iter += 1
+        self.elbos.append(elbo)
+        self._tell(n_clusters)
+
+    def add_move(
+        self,
+        kind: MoveKind,
+        clusters: tuple[int, ...],
+        elbos: tuple[float, float],
+        n_clusters: tuple[int, int],
+        n_passes: int,
+    ) -> bool:
+        """Note a proposal that took ``n_passes`` passes; return whether the ELBO rose.
+
+        The one place where a move is accepted: only if it raises the ELBO.
+        """
+        before, after = elbos
+        accepted = bool(after > before)
+        self.n_iter += n_passes
+        if accepted:
+            self.elbos.append(after)
+        seconds = time.perf_counter() - self.began
+        now = n_clusters[accepted]
+        self.moves.append(
+            Move(kind, clusters, accepted, before, after, now, self.n_rows, self.n_iter, seconds)
+        )
+        self._tell(now)
+        return accepted
+
+    def _tell(self, n_clusters: int) -> None:
+        self.n_clusters = n_clusters
+        if self.watch is not None:
+            self.watch(self)

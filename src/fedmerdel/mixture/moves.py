@@ -1,0 +1,189 @@
+"""Moves of the default recipe: proposals for all clusters at once, ranked by their gain.
+
+Merges need no trial: their gain is exact for the responsibilities at hand, and a pass
+can only add to it. Deletions and splits are ranked by a bound or an estimate, tried
+with a few passes, and kept if the ELBO has risen.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import digamma
+
+from fedmerdel.mixture.elbo import all_pairs, merge_gains
+from fedmerdel.mixture.expectations import expectations
+from fedmerdel.mixture.history import History, MoveKind
+from fedmerdel.mixture.passes import delete_costs, label_rows, overlaps
+from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, ln_beta
+from fedmerdel.mixture.solution import Problem, Solution, pass_on
+from fedmerdel.mixture.splits import Halves, propose_halves
+from fedmerdel.mixture.statistics import Statistics
+
+TRIAL_PASSES = 2
+"""Passes a proposal gets before it is judged."""
+
+HALVES_STEPS = 6
+"""E and M steps inside each cluster before the gain of its split is judged."""
+
+SMALL_CLUSTER = 0.05
+"""Clusters under this share of the rows may be deleted, as in the paper."""
+
+SWAP_CANDIDATES = 10
+"""Pairs whose overlap is counted to find the cheapest merge."""
+
+
+def merge_moves(problem: Problem, solution: Solution, history: History) -> Solution:
+    """Merge the pairs that gain, best first, until none does; then one pass."""
+    pairs, gains, Q = _candidate_merges(problem, solution)
+    stats, elbo = solution.stats, solution.elbo
+    number = np.arange(stats.n_clusters)
+    gone: set[int] = set()
+    for i in np.argsort(-gains, kind="stable"):
+        a, b = int(pairs[i, 0]), int(pairs[i, 1])
+        if gains[i] <= 0 or a in gone or b in gone:
+            continue
+        here = int(np.flatnonzero(number == a)[0]), int(np.flatnonzero(number == b)[0])
+        sizes = (stats.n_clusters, stats.n_clusters - 1)
+        history.add_move("merge", (a, b), (elbo, elbo + gains[i]), sizes, n_passes=0)
+        stats = stats.merged(*here, overlap=Q[i])
+        number = np.delete(number, here[1])
+        elbo += gains[i]
+        gone |= {a, b}
+    if not gone:
+        return solution
+    solution = pass_on(problem, stats)
+    history.add_pass(solution.elbo, solution.n_clusters)
+    return solution
+
+
+def delete_moves(problem: Problem, solution: Solution, history: History) -> Solution:
+    """Try to delete the small cluster whose rows would lose least without it."""
+    T = solution.stats.T
+    small = np.flatnonzero(T < SMALL_CLUSTER * T.sum())
+    if solution.n_clusters < 2 or len(small) == 0:
+        return solution
+    bounds = delete_bounds(problem, solution.stats)
+    k = int(small[np.argmax(bounds[small])])
+    if bounds[k] <= 0:
+        return solution
+    return _try(problem, solution, solution.stats.without(k), "delete", (k,), history)
+
+
+def split_moves(
+    problem: Problem,
+    solution: Solution,
+    max_clusters: int,
+    rng: np.random.Generator,
+    history: History,
+) -> Solution:
+    """Try all splits that promise a gain together, or else the best one alone.
+
+    Where there are as many clusters as there may be, the best split is tried with the
+    cheapest merge of two others, if both together promise a gain.
+    """
+    labels = label_rows(problem.rows, solution.theta, problem.workers)
+    halves = propose_halves(problem, labels, solution.n_clusters, HALVES_STEPS, rng)
+    order = np.argsort(-halves.gain, kind="stable")
+    promising = order[halves.gain[order] > 0]
+    free = max_clusters - solution.n_clusters
+    if len(promising) == 0:
+        return solution
+    if free == 0:
+        return _try_swap(problem, solution, halves, int(promising[0]), history)
+    chosen = promising[:free]
+    tried = _try_splits(problem, solution, halves, chosen, history)
+    if tried is solution and len(chosen) > 1:
+        tried = _try_splits(problem, solution, halves, chosen[:1], history)
+    return tried
+
+
+def delete_bounds(problem: Problem, stats: Statistics) -> FloatArray:
+    """Return for each cluster what its deletion adds to the ELBO at least.
+
+    The bound holds q of the other clusters fixed: the rows lose ``ln(1 - r_nk)``, the
+    cluster's own q(phi) costs nothing any more, and the weights are shared by fewer.
+    """
+    prior = problem.prior
+    theta = expectations(stats, prior)
+    cost = delete_costs(problem.rows, theta, problem.workers)
+    phi = ln_beta(prior.eps, prior.offsets) - ln_beta(prior.eps + stats.S, prior.offsets)
+    kl_phi = phi + np.sum(stats.S * theta.log_levels, axis=1)
+    without = np.array([_kl_weights(np.delete(stats.T, k), prior) for k in range(len(stats.T))])
+    kl_weights = _kl_weights(stats.T, prior) - without
+    alpha_total = prior.n_components * prior.alpha + stats.T.sum()
+    shared = stats.T.sum() * (digamma(alpha_total) - digamma(alpha_total - stats.T))
+    return np.asarray(cost + kl_phi + kl_weights + shared)
+
+
+def _kl_weights(T: FloatArray, prior: Prior) -> float:
+    """KL(q(pi) || p(pi)) of Dirichlets with the empty components left in."""
+    alpha = np.full(prior.n_components, prior.alpha)
+    counts = np.zeros(prior.n_components)
+    counts[: len(T)] = T
+    offsets = np.array([0, prior.n_components])
+    log_weights = digamma(alpha + counts) - digamma((alpha + counts).sum())
+    kl = ln_beta(alpha, offsets) - ln_beta(alpha + counts, offsets) + np.sum(counts * log_weights)
+    return float(kl)
+
+
+def _candidate_merges(
+    problem: Problem, solution: Solution
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return the pairs that could gain if they shared no row, their gains and overlaps.
+
+    Only these pairs need a look at the rows: an overlap never adds to the gain.
+    """
+    pairs = all_pairs(solution.n_clusters)
+    at_most = merge_gains(solution.stats, problem.prior, pairs, np.zeros(len(pairs)))
+    pairs, at_most = pairs[at_most > 0], at_most[at_most > 0]
+    if len(pairs) == 0:
+        return pairs, at_most, at_most
+    Q = overlaps(problem.rows, solution.theta, pairs, problem.workers)
+    return pairs, at_most - Q, Q
+
+
+def _try_splits(
+    problem: Problem, solution: Solution, halves: Halves, chosen: IntArray, history: History
+) -> Solution:
+    stats = halves.applied(solution.stats, chosen)
+    clusters = tuple(int(k) for k in chosen)
+    return _try(problem, solution, stats, "split", clusters, history)
+
+
+def _try_swap(
+    problem: Problem, solution: Solution, halves: Halves, k: int, history: History
+) -> Solution:
+    pairs = all_pairs(solution.n_clusters)
+    pairs = pairs[(pairs != k).all(axis=1)]
+    if len(pairs) == 0:
+        return solution
+    gains = merge_gains(solution.stats, problem.prior, pairs, np.zeros(len(pairs)))
+    best = np.argsort(-gains, kind="stable")[:SWAP_CANDIDATES]
+    Q = overlaps(problem.rows, solution.theta, pairs[best], problem.workers)
+    z = int(np.argmax(gains[best] - Q))
+    if halves.gain[k] + gains[best[z]] - Q[z] <= 0:
+        return solution
+    a, b = (int(c) for c in pairs[best[z]])
+    kept = np.setdiff1d(np.arange(solution.n_clusters), (k, a, b))
+    stats = solution.stats.take(kept).joined(halves.stats.take(np.array((2 * k, 2 * k + 1))))
+    stats = stats.joined(solution.stats.take(np.array((a, b))))
+    stats = stats.merged(stats.n_clusters - 2, stats.n_clusters - 1, overlap=Q[z])
+    return _try(problem, solution, stats, "swap", (k, a, b), history)
+
+
+def _try(
+    problem: Problem,
+    solution: Solution,
+    stats: Statistics,
+    kind: MoveKind,
+    clusters: tuple[int, ...],
+    history: History,
+) -> Solution:
+    """Pass over the rows from changed statistics; keep the result if the ELBO rose."""
+    tried = pass_on(problem, stats)
+    for _ in range(TRIAL_PASSES - 1):
+        tried = pass_on(problem, tried.stats)
+    sizes = (solution.n_clusters, tried.n_clusters)
+    elbos = (solution.elbo, tried.elbo)
+    accepted = history.add_move(kind, clusters, elbos, sizes, n_passes=TRIAL_PASSES)
+    return tried if accepted else solution

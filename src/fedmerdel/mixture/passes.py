@@ -1,0 +1,168 @@
+"""Passes over the rows: fixed chunks on a thread pool, summed in the order of the rows.
+
+The chunks depend on the number of rows alone, and each one's sums start from zero, so
+a result is the same to the last bit whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+import numpy as np
+
+from fedmerdel.mixture import kernels
+from fedmerdel.mixture.code_tables import build_table, decode_counts
+from fedmerdel.mixture.expectations import Expectations
+from fedmerdel.mixture.prior import FloatArray, IntArray
+from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.records.packing import PackedRows
+
+MIN_CHUNK = 8192
+"""Rows a thread takes at a time: enough to pay for a table of its own."""
+
+MAX_CHUNKS = 32
+"""Bounds the memory of the chunks' tables, and the threads that can help."""
+
+Part = TypeVar("Part")
+
+
+class Workers:
+    """A pool of threads for passes; one thread needs no pool."""
+
+    def __init__(self, n_threads: int = 1) -> None:
+        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def over_chunks(self, n_rows: int, work: Callable[[int, int], Part]) -> list[Part]:
+        """Return ``work(start, stop)`` for each chunk of the rows, in their order."""
+        chunk = max(MIN_CHUNK, -(-n_rows // MAX_CHUNKS))
+        starts = range(0, n_rows, chunk)
+        stops = [min(start + chunk, n_rows) for start in starts]
+        if self._pool is None:
+            return [work(start, stop) for start, stop in zip(starts, stops, strict=True)]
+        return list(self._pool.map(work, starts, stops))
+
+
+def expect_and_count(rows: PackedRows, theta: Expectations, workers: Workers) -> Statistics:
+    """E step with these expectations, and the statistics of its responsibilities."""
+    table = build_table(theta, rows.packing)
+    base = rows.packing.state_offsets
+
+    def work(start: int, stop: int) -> tuple[FloatArray, FloatArray]:
+        counts, h = np.zeros_like(table), np.zeros(theta.n_clusters)
+        kernels.fused_pass(rows.codes, rows.weights, base, table, start, stop, counts, h)
+        return counts, h
+
+    counts, h = summed(workers.over_chunks(rows.n_rows, work))
+    return statistics_of(rows, counts, h)
+
+
+def count_labels(
+    rows: PackedRows, labels: IntArray, n_clusters: int, workers: Workers
+) -> Statistics:
+    """Return the statistics of hard labels; rows labelled -1 are in no cluster."""
+    base = rows.packing.state_offsets
+
+    def work(start: int, stop: int) -> tuple[FloatArray, FloatArray]:
+        counts = np.zeros((base[-1], n_clusters))
+        kernels.count_pass(rows.codes, rows.weights, base, labels, start, stop, counts)
+        return counts, np.zeros(n_clusters)
+
+    counts, h = summed(workers.over_chunks(rows.n_rows, work))
+    return statistics_of(rows, counts, h)
+
+
+def label_rows(rows: PackedRows, theta: Expectations, workers: Workers) -> IntArray:
+    """Return each row's most probable cluster."""
+    table = build_table(theta, rows.packing)
+    labels = np.empty(rows.n_rows, dtype=np.int64)
+
+    def work(start: int, stop: int) -> None:
+        base = rows.packing.state_offsets
+        kernels.label_pass(rows.codes, base, table, start, stop, labels)
+
+    workers.over_chunks(rows.n_rows, work)
+    return labels
+
+
+def log_evidence(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
+    """Return ``ln sum_k rho_nk`` of each row."""
+    table = build_table(theta, rows.packing)
+    out = np.empty(rows.n_rows)
+
+    def work(start: int, stop: int) -> None:
+        base = rows.packing.state_offsets
+        kernels.evidence_pass(rows.codes, base, table, start, stop, out)
+
+    workers.over_chunks(rows.n_rows, work)
+    return out
+
+
+def responsibilities(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
+    """Return the N x K responsibilities: for people, never needed by a fit."""
+    table = build_table(theta, rows.packing)
+    r = np.empty((rows.n_rows, theta.n_clusters))
+
+    def work(start: int, stop: int) -> None:
+        base = rows.packing.state_offsets
+        kernels.probability_pass(rows.codes, base, table, start, stop, r)
+
+    workers.over_chunks(rows.n_rows, work)
+    return r
+
+
+def overlaps(
+    rows: PackedRows, theta: Expectations, pairs: IntArray, workers: Workers
+) -> FloatArray:
+    """Return ``Q(a, b)`` of each pair for the responsibilities of these expectations."""
+    table = build_table(theta, rows.packing)
+
+    def work(start: int, stop: int) -> FloatArray:
+        base = rows.packing.state_offsets
+        part = np.zeros(len(pairs))
+        kernels.overlap_pass(rows.codes, rows.weights, base, table, pairs, start, stop, part)
+        return part
+
+    return np.asarray(np.sum(workers.over_chunks(rows.n_rows, work), axis=0))
+
+
+def delete_costs(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
+    """Return ``sum_n w_n ln(1 - r_nk)`` of each cluster."""
+    table = build_table(theta, rows.packing)
+
+    def work(start: int, stop: int) -> FloatArray:
+        base = rows.packing.state_offsets
+        part = np.zeros(theta.n_clusters)
+        kernels.delete_pass(rows.codes, rows.weights, base, table, start, stop, part)
+        return part
+
+    return np.asarray(np.sum(workers.over_chunks(rows.n_rows, work), axis=0))
+
+
+def summed(parts: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    """Add the chunks' tables to the first one's, in order."""
+    counts, h = parts[0]
+    for more_counts, more_h in parts[1:]:
+        counts += more_counts
+        h += more_h
+    return counts, h
+
+
+def statistics_of(rows: PackedRows, counts: FloatArray, h: FloatArray) -> Statistics:
+    """Decode summed counts. Every row has one state of the first code: T is their sum."""
+    T = counts[: rows.packing.n_states[0]].sum(axis=0)
+    return Statistics(T, decode_counts(counts, rows.packing), h)

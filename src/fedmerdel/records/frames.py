@@ -1,0 +1,184 @@
+"""Columns of data frames, Arrow tables and files.
+
+pyarrow and narwhals are imported where they are used: a fit on a NumPy array, the most
+common one, then starts faster. Their error messages may quote entries of the table, so
+none of them is passed on.
+"""
+
+from __future__ import annotations
+
+from os import fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedmerdel.errors import DataError, FileError
+from fedmerdel.records.columns import (
+    Column,
+    dates_message,
+    label_column,
+    large_message,
+    object_column,
+)
+
+_SUFFIXES = (".csv", ".csv.gz", ".parquet")
+
+
+def read_file(path: str | Path) -> Any:
+    """Read a CSV or Parquet file into an Arrow table.
+
+    Types of a CSV's columns are inferred from all its rows. Empty fields, and the usual
+    spellings of missing (``NA``, ``NaN``, ``null``, ...), count as missing.
+
+    Raises
+    ------
+    FileError
+        If the file is missing, unreadable, empty or of another type.
+    """
+    name = fspath(path)
+    where = f"file {name!r}"
+    if not name.lower().endswith(_SUFFIXES):
+        raise FileError(f"{where}: unknown type of file; use one of {', '.join(_SUFFIXES)}")
+    if not Path(name).exists():
+        raise FileError(f"{where} does not exist: check its name and folder")
+    if not Path(name).is_file():
+        raise FileError(f"{where} is not a file: give one CSV or Parquet file")
+    try:
+        empty = Path(name).stat().st_size == 0
+        # Opened once here: Arrow words a lack of permission in many ways.
+        with Path(name).open("rb"):
+            pass
+    except OSError:
+        raise FileError(f"{where} can't be opened: check that you may read it") from None
+    if empty:
+        raise FileError(f"{where} is empty: it has no header and no rows")
+    try:
+        if name.lower().endswith(".parquet"):
+            from pyarrow import parquet
+
+            return parquet.ParquetFile(name).read()
+        from pyarrow import csv
+
+        options = csv.ConvertOptions(strings_can_be_null=True)
+        table = csv.read_csv(name, convert_options=options)
+        if table.num_columns == 1:
+            # Only here is an empty line a row, with its one entry missing.
+            lines = csv.ParseOptions(ignore_empty_lines=False)
+            table = csv.read_csv(name, parse_options=lines, convert_options=options)
+        return table
+    except Exception:
+        kind = "Parquet" if name.lower().endswith(".parquet") else "CSV (UTF-8, with a header)"
+        raise FileError(
+            f"{where} can't be read as {kind}: it may be damaged, cut off, or have rows of "
+            "different length; write it again"
+        ) from None
+
+
+def arrow_columns(table: Any, names: list[str], prefix: str) -> tuple[Column, ...]:
+    """Return the columns of an Arrow table."""
+    return tuple(
+        arrow_column(table.column(at), f"{prefix}column {name!r}") for at, name in enumerate(names)
+    )
+
+
+def frame_columns(frame: Any, names: list[str], prefix: str) -> tuple[Column, ...]:
+    """Return the columns of an eager narwhals frame."""
+    import narwhals as nw
+
+    columns = []
+    for name, series in zip(names, frame.iter_columns(), strict=True):
+        where = f"{prefix}column {name!r}"
+        try:
+            if series.dtype == nw.Object:
+                cells = series.to_list()
+            elif series.implementation.is_pandas_like() and series.dtype in (
+                nw.Categorical,
+                nw.Enum,
+            ):
+                columns.append(_pandas_categories(series.to_native()))
+                continue
+            else:
+                cells, array = None, series.to_arrow()
+        except Exception:
+            raise DataError(unreadable_message(where)) from None
+        if cells is not None:
+            columns.append(object_column(cells, where))
+            continue
+        # Its categories are numbered in the order in which the process met them, which
+        # would make the order of the levels depend on what was done before.
+        accidental = series.implementation.is_polars() and series.dtype == nw.Categorical
+        columns.append(arrow_column(array, where, keep_order=not accidental))
+    return tuple(columns)
+
+
+def arrow_column(array: Any, where: str, *, keep_order: bool = True) -> Column:
+    """Make a column from an Arrow array, chunked or not.
+
+    Parameters
+    ----------
+    array : pyarrow.Array or pyarrow.ChunkedArray
+        Booleans, integers, floats, decimals, text or a dictionary of these.
+    where : str
+        How messages name the column.
+    keep_order : bool
+        Keep the order of a dictionary's labels.
+
+    Raises
+    ------
+    DataError
+        If the type can't be one of categories.
+    """
+    import pyarrow as pa
+
+    kinds, dtype = pa.types, array.type
+    if kinds.is_temporal(dtype):
+        raise DataError(dates_message(where))
+    if kinds.is_decimal(dtype):
+        # Whole ones come from SQL sums and counts.
+        try:
+            array, dtype = array.cast(pa.int64()), pa.int64()
+        except pa.ArrowInvalid:
+            raise DataError(continuous_message(where)) from None
+    if kinds.is_null(dtype):
+        return Column(np.zeros(len(array), np.bool_), np.ones(len(array), np.bool_))
+    if kinds.is_string(dtype) or kinds.is_large_string(dtype) or kinds.is_string_view(dtype):
+        array, keep_order = array.cast(pa.large_string()).dictionary_encode(), False
+    elif not (kinds.is_dictionary(dtype) or kinds.is_boolean(dtype) or kinds.is_primitive(dtype)):
+        raise DataError(unreadable_message(where))
+    if isinstance(array, pa.ChunkedArray):
+        array = array.unify_dictionaries().combine_chunks()
+    missing = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    if kinds.is_dictionary(array.type):
+        numbers = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        return label_column(numbers, array.dictionary.to_pylist(), missing, keep_order)
+    if missing is not None:
+        array = array.fill_null(False if kinds.is_boolean(dtype) else 0)
+    return Column(checked_numbers(array.to_numpy(zero_copy_only=False), where), missing)
+
+
+def checked_numbers(numbers: Any, where: str) -> Any:
+    """Return an array of numbers as it is, unless an entry is beyond int64."""
+    if numbers.dtype == np.uint64 and numbers.size and numbers.max() > np.iinfo(np.int64).max:
+        raise DataError(large_message(where))
+    return numbers
+
+
+def continuous_message(where: str) -> str:
+    """Word the error for numbers that are not whole."""
+    return (
+        f"{where} holds numbers that are not whole: it looks continuous; cut it into bands "
+        "first (for example with pandas.cut) or leave it out"
+    )
+
+
+def unreadable_message(where: str) -> str:
+    """Word the error for a type that has no categories."""
+    return f"{where} is of a type that can't be read: make it text, whole numbers or true/false"
+
+
+def _pandas_categories(series: Any) -> Column:
+    # Not through Arrow, which has no type for the bands of pandas.cut or for mixed labels.
+    numbers = series.cat.codes.to_numpy()
+    missing = numbers < 0
+    return label_column(numbers, series.cat.categories.tolist(), missing, ordered=True)

@@ -1,0 +1,114 @@
+"""Find out the levels of each column: the codebook of one table."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerdel.errors import ConstantColumnWarning, DataError
+from fedmerdel.records.columns import Column, Table
+from fedmerdel.records.frames import continuous_message
+from fedmerdel.study.codebook import MAX_LEVELS, Codebook, Value, Variable
+
+# Entries sorted at once where numbers are too far apart to be marked in a table.
+_STRETCH = 2**16
+
+
+def infer_codebook(table: Table) -> Codebook:
+    """Make a codebook of the levels that occur in a table.
+
+    Levels are sorted: numbers by value, texts alphabetically (by code point), false before
+    true. Columns of a category type (pandas ``Categorical``, polars ``Enum``, Arrow
+    dictionaries) keep the order of their categories, for the user chose it; not so
+    polars ``Categorical``, whose order is an accident. Only levels that occur are listed,
+    also of category types and of booleans: one that no row has can tell nothing.
+
+    Parameters
+    ----------
+    table : Table
+        From `open_table`.
+
+    Returns
+    -------
+    Codebook
+        Its variables are in the order of the columns.
+
+    Raises
+    ------
+    DataError
+        If a column looks continuous, is entirely missing, or has too many levels.
+
+    Warns
+    -----
+    ConstantColumnWarning
+        If columns have one level only. They are kept.
+    """
+    check_numbers(table)
+    variables = [_variable(table, at) for at in range(table.n_columns)]
+    constant = [variable.name for variable in variables if len(variable.levels) == 1]
+    if constant:
+        warnings.warn(
+            f"{table.prefix}one level only in {listing(constant)}: kept, but such columns "
+            "can't tell clusters apart",
+            ConstantColumnWarning,
+            stacklevel=2,
+        )
+    return Codebook(tuple(variables))
+
+
+def check_numbers(table: Table) -> None:
+    """Refuse columns with numbers that can't be levels."""
+    for found, word in (
+        (table.profile.infinite, "holds infinity (inf): set those entries to missing"),
+        (table.profile.broken, None),
+    ):
+        if found.any():
+            where = f"{table.prefix}column {table.names[int(np.argmax(found))]!r}"
+            raise DataError(f"{where} {word}" if word else continuous_message(where))
+
+
+def listing(names: Sequence[str], shown: int = 5) -> str:
+    """List names of columns for a message, at most a few of them."""
+    first = ", ".join(repr(name) for name in names[:shown])
+    rest = len(names) - shown
+    noun = "column" if len(names) == 1 else "columns"
+    return f"{noun} {first}" + (f" and {rest} more" if rest > 0 else "")
+
+
+def _variable(table: Table, at: int) -> Variable:
+    column, name = table.columns[at], table.names[at]
+    where = f"{table.prefix}column {name!r}"
+    profile = table.profile
+    numbers = _distant_numbers(column) if profile.beyond[at] else profile.numbers(at)
+    if len(numbers) == 0:
+        raise DataError(f"{where} has no entries, all are missing: leave it out")
+    if len(numbers) > MAX_LEVELS:
+        raise DataError(
+            f"{where} has {len(numbers):,} distinct values, and a variable has at most "
+            f"{MAX_LEVELS} levels: group rare ones into one, or leave the column out"
+        )
+    return Variable.from_values(name, _values(column, numbers))
+
+
+def _values(column: Column, numbers: NDArray[np.int64]) -> list[Value]:
+    if column.labels is not None:
+        labels = [column.labels[number] for number in numbers]
+        return labels if column.ordered else sorted(labels)
+    if column.boolean:
+        return [bool(number) for number in numbers]
+    return [int(number) for number in numbers]
+
+
+def _distant_numbers(column: Column) -> NDArray[np.int64]:
+    """Distinct numbers of a column, ascending, by sorting it stretch by stretch."""
+    found = np.empty(0, dtype=np.int64)
+    for start in range(0, len(column.numbers), _STRETCH):
+        stretch = column.numbers[start : start + _STRETCH]
+        keep = stretch == stretch
+        if column.missing is not None:
+            keep &= ~column.missing[start : start + _STRETCH]
+        found = np.union1d(found, stretch[keep].astype(np.int64))
+    return found

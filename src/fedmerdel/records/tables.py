@@ -1,0 +1,200 @@
+"""Open a table from wherever it is: an array, a data frame, an Arrow table or a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerdel.errors import DataError
+from fedmerdel.records.columns import Column, Table, dates_message, object_column
+from fedmerdel.records.frames import (
+    arrow_columns,
+    checked_numbers,
+    frame_columns,
+    read_file,
+    unreadable_message,
+)
+
+__all__ = ["Column", "Table", "open_table"]
+
+# scikit-learn's words, which its estimator checks look for; the array's values left out.
+_RESHAPE = (
+    "Reshape your data either using array.reshape(-1, 1) if your data has a single feature "
+    "or array.reshape(1, -1) if it contains a single sample."
+)
+
+
+def open_table(source: Any) -> Table:
+    """Open a table of categorical columns.
+
+    Parameters
+    ----------
+    source : array, frame, Arrow table, path or list of lists
+        - NumPy array of two dimensions (integers, booleans, floats with whole values,
+          text or objects), anything that turns into one, or a list of rows. Its columns
+          are named ``"x0"``, ``"x1"``, … and known by their position.
+        - pandas or polars frame, Arrow table, or any other frame that narwhals takes
+          (lazy ones, such as a DuckDB relation, are collected). Columns keep their names.
+          A pandas frame whose names are no texts, such as the default 0, 1, …, is
+          taken like an array.
+        - ``str`` or ``Path`` of a ``.csv``, ``.csv.gz`` or ``.parquet`` file.
+
+    Returns
+    -------
+    Table
+        What `infer_codebook` and `encode` take. None, NaN, NaT, `pandas.NA`, null and
+        empty text are missing, wherever the table came from.
+
+    Raises
+    ------
+    DataError
+        If it is no table of categories.
+    FileError
+        If a file can't be read.
+    """
+    if isinstance(source, Table):
+        return source
+    if isinstance(source, (str, Path)):
+        table, origin = read_file(source), f"file {str(source)!r}"
+        names, named = _names(table.column_names, origin)
+        _check_size(table.num_rows, len(names), origin)
+        columns = arrow_columns(table, names, f"{origin}: ")
+        return Table(tuple(names), columns, table.num_rows, named, origin)
+    if isinstance(source, np.ndarray):
+        return _from_array(source)
+    if isinstance(source, (list, tuple)):
+        return _from_rows(source)
+    if type(source).__module__.startswith(("scipy.sparse", "sparse.")):
+        raise DataError(
+            "Sparse data was passed, but dense data is required. Use '.toarray()' to convert "
+            "to a dense numpy array."
+        )
+    return _from_frame(source)
+
+
+def _from_frame(source: Any) -> Table:
+    import narwhals as nw
+
+    try:
+        frame: Any = nw.from_native(source, pass_through=True, allow_series=True)
+        if isinstance(frame, nw.LazyFrame):
+            frame = frame.collect()
+        elif not isinstance(frame, (nw.DataFrame, nw.Series)) and (
+            hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
+        ):
+            import pyarrow as pa
+
+            frame = nw.from_native(pa.table(source), eager_only=True)
+    except nw.exceptions.DuplicateError:
+        names = getattr(source, "column_names", None) or list(getattr(source, "columns", []))
+        twice = _twice(names)
+        raise DataError(f"column {twice!r} appears twice: rename or drop one") from None
+    except Exception:
+        raise DataError(
+            f"the table ({type(source).__name__}) can't be read: give a NumPy array, a data "
+            "frame, an Arrow table or the path of a file"
+        ) from None
+    if isinstance(frame, nw.Series):
+        raise DataError(
+            f"Expected 2D array, got a series instead ({type(source).__name__}): give a data "
+            f"frame. {_RESHAPE}"
+        )
+    if not isinstance(frame, nw.DataFrame):
+        if hasattr(source, "__array__"):
+            return _from_array(np.asarray(source))
+        raise DataError(
+            f"Expected 2D array, got {type(source).__name__} instead: give a NumPy array, a "
+            f"data frame, an Arrow table or the path of a file. {_RESHAPE}"
+        )
+    names, named = _names(list(frame.columns), "")
+    n_rows = len(frame)
+    _check_size(n_rows, len(names), "")
+    return Table(tuple(names), frame_columns(frame, names, ""), n_rows, named)
+
+
+def _from_rows(rows: Sequence[Any]) -> Table:
+    try:
+        array = np.asarray(rows)
+        if array.dtype.kind not in "biufc":
+            # Without this, a row such as [1, "a"] would turn into two texts.
+            array = np.array(rows, dtype=object)
+    except (ValueError, TypeError, OverflowError):
+        raise DataError(
+            "Expected 2D array, got a list whose rows can't be put together: give every row "
+            f"the same number of entries. {_RESHAPE}"
+        ) from None
+    return _from_array(array)
+
+
+def _from_array(array: NDArray[Any]) -> Table:
+    if isinstance(array, np.ma.MaskedArray):
+        raise DataError("the array is masked: give it as floats with NaN where entries are missing")
+    array = np.asarray(array)
+    if array.dtype.kind == "c":
+        raise DataError("Complex data not supported: give whole numbers, text or true/false")
+    if array.ndim < 2:
+        shape = "scalar array" if array.ndim == 0 else "1D array"
+        raise DataError(f"Expected 2D array, got {shape} instead. {_RESHAPE}")
+    if array.ndim > 2:
+        raise DataError(
+            f"Expected 2D array. Found array with dim {array.ndim}, while dim <= 2 is required."
+        )
+    n_rows, n_columns = array.shape
+    _check_size(n_rows, n_columns, "")
+    names = _positions(n_columns)
+    kind = array.dtype.kind
+    if kind in "biuf":
+        checked_numbers(array, "the array")
+        columns = tuple(Column(array[:, j]) for j in range(n_columns))
+        return Table(names, columns, n_rows, named=False, matrix=array)
+    if kind in "Mm":
+        raise DataError(dates_message("the array"))
+    if kind not in "OUT":
+        raise DataError(unreadable_message("the array"))
+    columns = tuple(
+        object_column(array[:, j].tolist(), f"column {name!r}") for j, name in enumerate(names)
+    )
+    return Table(names, columns, n_rows, named=False)
+
+
+def _positions(n_columns: int) -> tuple[str, ...]:
+    return tuple(f"x{j}" for j in range(n_columns))
+
+
+def _names(names: Sequence[Any], origin: str) -> tuple[list[str], bool]:
+    where = f"{origin}: " if origin else ""
+    texts = [name for name in names if isinstance(name, str)]
+    if not texts:
+        return list(_positions(len(names))), False
+    if len(texts) < len(names):
+        raise DataError(
+            f"{where}some names of columns are text and others are not: make all of them text "
+            "(for example with frame.columns.astype(str))"
+        )
+    twice = _twice(texts)
+    if twice is not None:
+        raise DataError(f"{where}column {twice!r} appears twice: rename or drop one")
+    return texts, True
+
+
+def _twice(names: Sequence[Any]) -> Any:
+    return next((name for name, times in Counter(names).items() if times > 1), None)
+
+
+def _check_size(n_rows: int, n_columns: int, origin: str) -> None:
+    where = f"{origin}: " if origin else ""
+    if n_columns < 1:
+        raise DataError(
+            f"{where}Found array with 0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 "
+            "is required."
+        )
+    if n_rows < 1:
+        raise DataError(
+            f"{where}Found array with 0 sample(s) (shape=(0, {n_columns})) while a minimum of 1 "
+            "is required."
+        )
