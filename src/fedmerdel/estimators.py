@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fedmerdel import saved
 from fedmerdel.mixture import predictive
@@ -23,7 +23,15 @@ from fedmerdel.mixture.prior import FloatArray, IntArray, Prior
 from fedmerdel.mixture.similarity import MergeCriterion
 from fedmerdel.mixture.solution import Problem
 from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.options import check_options, checked_init, checked_tolerance, chosen_prior
+from fedmerdel.options import (
+    check_options,
+    check_share,
+    check_whole,
+    checked_init,
+    checked_seed,
+    chosen_prior,
+    chosen_tolerance,
+)
 from fedmerdel.progress import shown
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.encode import decode, encode
@@ -56,15 +64,15 @@ class MerDel(ClusterMixin, BaseEstimator):
         Dirichlet parameter of each cluster's weight. Below 1, clusters that are not
         needed empty.
     init : {"divide", "kmodes", "random"}, array of int or None, default=None
-        Where a fit starts, or the cluster of each row to start from. None is "divide"
-        for the default recipe and "kmodes" for the paper's.
+        Where a fit starts, or the cluster of each row to start from, numbered from 0.
+        None is "divide" for the default recipe and "kmodes" for the paper's.
     tol : float or None, default=None
         Stop when a pass adds less than this many nats per row. None is 1e-5, or the
         paper's 5e-6 nats in all for its recipe.
     absolute_tol : float or None, default=None
         The same in nats for all rows together, instead of `tol`.
     max_iter : int, default=1000
-        Most passes over the rows.
+        Most passes over the rows; a move that is under way is finished.
     n_init : int, default=1
         Fits from different starts; the one with the highest ELBO is kept.
     prior : {"fixed"} or array, default="fixed"
@@ -89,12 +97,15 @@ class MerDel(ClusterMixin, BaseEstimator):
         The ELBO in nats.
     lower_bounds_ : float64 array
         The ELBO after each pass or move on all rows that was kept.
+    lower_bound_seconds_ : float64 array
+        Seconds after the start of the fit at which each of them was reached.
     history_ : list of Move
         Each move proposed: kind, clusters, whether it was accepted, ELBOs, time.
     weights_ : float64 array (K,)
         Posterior mean share of each cluster.
     level_probabilities_ : list of float64 arrays (K, L_j)
-        Posterior mean probability of each level, one array a variable.
+        Posterior mean probability of each level, one array a variable, variables and
+        levels in the order of `codebook_`.
     n_iter_ : int
         Passes over all rows.
     converged_ : bool
@@ -109,7 +120,7 @@ class MerDel(ClusterMixin, BaseEstimator):
     Notes
     -----
     Missing entries (None, NaN, null) are left out of the likelihood: the row keeps its
-    other entries, and every row gets a label. Levels that `fit` has not seen are
+    other entries, and every row gets a label. Levels that `codebook_` does not list are
     refused by `predict`.
 
     Examples
@@ -166,7 +177,8 @@ class MerDel(ClusterMixin, BaseEstimator):
         y : None
             Ignored.
         sample_weight : array (N,), optional
-            Weight of each row; a row of weight 3 counts as three rows.
+            Weight of each row; a row of weight 3 counts as three rows. A row of weight 0
+            gets a label, and its levels are known, but it has no say in the clusters.
 
         Returns
         -------
@@ -174,34 +186,46 @@ class MerDel(ClusterMixin, BaseEstimator):
             This estimator, fitted.
         """
         check_options(self)
-        table = self._open(X, reset=True)
-        self.codebook_ = self.codebook if self.codebook is not None else infer_codebook(table)
-        rows = encode(table, self.codebook_, sample_weight, owner=type(self).__name__)
+        seed = checked_seed(self.random_state)
+        table = open_table(X)
+        codebook = self.codebook if self.codebook is not None else infer_codebook(table)
+        rows = encode(table, codebook, sample_weight, owner=type(self).__name__)
         init = checked_init(self.init, self.recipe, self.max_clusters, rows.n_rows)
-        index = None
+        all_rows = index = None
+        if not rows.weights.all():
+            all_rows, weighty = rows, np.flatnonzero(rows.weights)
+            rows = rows.take(weighty)
+            init = init if isinstance(init, str) else init[weighty]
         if isinstance(init, str):  # labels of single rows can't start from joined ones
             rows, index = collapse(rows)
             rows = repack(rows)
-        prior = chosen_prior(self.prior, self.codebook_, self.alpha, self.max_clusters)
+        prior = chosen_prior(self.prior, codebook, self.alpha, self.max_clusters)
         total = float(rows.weights.sum())
         options = Options(
             recipe=self.recipe,
             init=init,
             laps=self.laps,
             merge_criterion=self.merge_criterion,
-            tol=checked_tolerance(self.tol, self.absolute_tol, self.recipe, total),
+            tol=chosen_tolerance(self.tol, self.absolute_tol, self.recipe, total),
             max_iter=self.max_iter,
             n_init=self.n_init,
         )
-        entropy = check_random_state(self.random_state).randint(2**31 - 1)
-        with self._workers() as workers, shown(self.verbose, total) as watch:
-            problem = Problem(rows, prior, workers)
-            fit = fit_mixture(problem, options, np.random.SeedSequence(int(entropy)), watch)
-            labels = label_rows(rows, expectations(fit.stats, prior), workers)
-        self.labels_: IntArray = labels if index is None else labels[index]
+        starts = np.random.SeedSequence(int(seed.randint(2**31 - 1)))
+        with self._workers() as workers, shown(self.verbose, rows.n_rows, total) as watch:
+            fit = fit_mixture(Problem(rows, prior, workers), options, starts, watch)
+            theta = expectations(fit.stats, prior)
+            if all_rows is not None:
+                labels = label_rows(all_rows, theta, workers)
+            else:
+                labels = label_rows(rows, theta, workers)
+                labels = labels if index is None else labels[index]
+        # Nothing is set before all is known: a fit that fails leaves the estimator as it was.
+        self._note_columns(X, table, reset=True)
+        self.labels_: IntArray = labels
         self.lower_bounds_ = np.array(fit.history.elbos)
+        self.lower_bound_seconds_ = np.array(fit.history.seconds)
         self.history_: list[Move] = fit.history.moves
-        self._take(prior, fit.stats, fit.elbo, fit.history.n_iter, fit.converged)
+        self._take(codebook, prior, fit.stats, fit.elbo, fit.history.n_iter, fit.converged)
         if not fit.converged:
             warnings.warn(
                 f"not converged after {self.max_iter} passes: raise max_iter or tol",
@@ -229,7 +253,7 @@ class MerDel(ClusterMixin, BaseEstimator):
             return log_evidence(rows, predictive.predictive(self._stats, self._prior), workers)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean of `score_samples`: higher is better, also on rows held out."""
+        """Return the mean of `score_samples`; the higher the better. `y` is ignored."""
         return float(np.mean(self.score_samples(X)))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[NDArray[Any], IntArray]:
@@ -240,18 +264,21 @@ class MerDel(ClusterMixin, BaseEstimator):
         n_samples : int, default=1
             Rows to draw.
         random_state : int, RandomState or None
-            None goes on from the estimator's own.
+            None takes the estimator's own; if that is a number, every call draws the
+            same rows.
 
         Returns
         -------
         X : array (n_samples, P)
-            Rows with the values of the codebook.
+            Rows with the values and in the order of `codebook_`: int64 or bool if all
+            variables are of that kind, objects otherwise.
         labels : int64 array (n_samples,)
             Their clusters.
         """
         check_is_fitted(self)
-        state = self.random_state if random_state is None else random_state
-        rng = np.random.default_rng(int(check_random_state(state).randint(2**31 - 1)))
+        check_whole("n_samples", n_samples, at_least=1)
+        seed = checked_seed(self.random_state if random_state is None else random_state)
+        rng = np.random.default_rng(int(seed.randint(2**31 - 1)))
         levels, labels = predictive.draw(self._stats, self._prior, n_samples, rng)
         return decode(levels, self.codebook_), labels
 
@@ -261,7 +288,7 @@ class MerDel(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         level : float, default=0.95
-            Posterior probability inside each interval.
+            Posterior probability inside each interval, between 0 and 1.
 
         Returns
         -------
@@ -269,26 +296,43 @@ class MerDel(ClusterMixin, BaseEstimator):
             Lower and upper end, one array a variable.
         """
         check_is_fitted(self)
+        check_share("level", level)
         return self._by_variable(predictive.level_intervals(self._stats, self._prior, level))
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a JSON file that people can read, without any row or label."""
+        """Write the model to a JSON file that people can read, without any row or label.
+
+        It holds the counts of each cluster, which for very small clusters tell as much as
+        the rows do: treat the file as you treat the table.
+
+        Parameters
+        ----------
+        path : str or Path
+            An earlier file of that name is replaced once the new one is complete.
+        """
         check_is_fitted(self)
         saved.save(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a model written by `save`. It predicts as before; `labels_` is not kept."""
+        """Read a model written by `save`. It predicts as before.
+
+        Not kept are what belongs to the fit (`labels_`, `lower_bounds_`, `history_`), an
+        `init` of labels, a `random_state` other than a number, `n_jobs` and `verbose`.
+        """
         return saved.load(cls, path)
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_clusters_
-
     def _take(
-        self, prior: Prior, stats: Statistics, elbo: float, n_iter: int, converged: bool
+        self,
+        codebook: Codebook,
+        prior: Prior,
+        stats: Statistics,
+        elbo: float,
+        n_iter: int,
+        converged: bool,
     ) -> None:
         """Set what a fit found."""
+        self.codebook_ = codebook
         self._prior, self._stats = prior, stats
         self.lower_bound_ = elbo
         self.n_iter_ = n_iter
@@ -300,26 +344,32 @@ class MerDel(ClusterMixin, BaseEstimator):
     def _by_variable(self, by_level: FloatArray) -> list[FloatArray]:
         return np.split(by_level, self._prior.offsets[1:-1], axis=1)
 
-    def _open(self, X: Any, *, reset: bool) -> Table:
-        """Open a table and let scikit-learn note, or check, its columns."""
-        table = open_table(X)
+    def _note_columns(self, X: Any, table: Table, *, reset: bool) -> None:
+        """Let scikit-learn note, or check, the number and names of the columns."""
         if not isinstance(X, (str, Path)):
-            columns = X if hasattr(X, "shape") else np.empty(table.shape)
+            columns: Any = np.empty((1, table.n_columns))
+            if table.named:  # an empty frame will do: X may be lazy, or unknown to scikit-learn
+                import pyarrow as pa
+
+                columns = pa.table({name: [] for name in table.names})
             validate_data(self, columns, reset=reset, skip_check_array=True)
         elif reset:
             self.n_features_in_ = table.n_columns
             self.feature_names_in_ = np.array(table.names, dtype=object)
-        return table
 
     def _rows(self, X: Any) -> PackedRows:
         check_is_fitted(self)
-        table = self._open(X, reset=False)
+        table = open_table(X)
+        self._note_columns(X, table, reset=False)
         return encode(table, self.codebook_, owner=type(self).__name__)
 
     def _workers(self) -> Workers:
         n_jobs = 1 if self.n_jobs is None else self.n_jobs
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         return Workers(n_jobs if n_jobs > 0 else max(1, (cores or 1) + 1 + n_jobs))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_stats")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from fedmerdel.errors import FileError
 
@@ -15,18 +15,20 @@ def write_json(path: str | Path, kind: str, version: int, content: dict[str, Any
     """Write a document of a kind; an earlier file stays until the new one is complete."""
     target = Path(path)
     document = {"kind": kind, "version": version, **content}
+    # Not tempfile, whose files no one else may read.
+    part = target.parent / f".{target.name}.{uuid4().hex}"
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError:
-        raise FileError(f"file {str(target)!r} can't be written: check the folder") from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with part.open("x", encoding="utf-8") as file:
             json.dump(document, file, ensure_ascii=False, allow_nan=False)
             file.write("\n")
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise
+        part.replace(target)
+    except OSError:
+        raise FileError(
+            f"file {str(target)!r} can't be written: check its name, folder and free space"
+        ) from None
+    finally:
+        with suppress(OSError):
+            part.unlink()
 
 
 def read_json(path: str | Path, kind: str, version: int) -> dict[str, Any]:
@@ -36,13 +38,13 @@ def read_json(path: str | Path, kind: str, version: int) -> dict[str, Any]:
         document = json.loads(source.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FileError(f"file {str(source)!r} does not exist") from None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise FileError(f"file {str(source)!r} can't be read as JSON") from None
     if not isinstance(document, dict) or document.get("kind") != kind:
         raise FileError(f"file {str(source)!r} holds no {kind}")
     if document.get("version") != version:
         raise FileError(
-            f"file {str(source)!r} is version {document.get('version')} of its format, and this "
+            f"file {str(source)!r} is version {document.get('version')!r} of its format, and this "
             f"software reads version {version}: use the software that wrote it, or fit again"
         )
     return document

@@ -6,8 +6,9 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.utils.validation import check_random_state
 
-from fedmerdel.errors import DataError, OptionError
+from fedmerdel.errors import OptionError
 from fedmerdel.mixture.fit import Init, Recipe
 from fedmerdel.mixture.prior import Prior, uniform_prior
 from fedmerdel.study.codebook import Codebook
@@ -21,29 +22,53 @@ PAPER_TOLERANCE = 5e-6
 
 def check_options(estimator: Any) -> None:
     """Refuse options of the wrong type or outside what they take."""
-    _choice(estimator, "recipe", ("default", "paper"))
-    _choice(estimator, "merge_criterion", ("correlation", "kl", "bhattacharyya", "random"))
-    _whole(estimator, "max_clusters", at_least=1)
-    _whole(estimator, "max_iter", at_least=1)
-    _whole(estimator, "n_init", at_least=1)
+    _choice("recipe", estimator.recipe, ("default", "paper"))
+    criteria = ("correlation", "kl", "bhattacharyya", "random")
+    _choice("merge_criterion", estimator.merge_criterion, criteria)
+    check_whole("max_clusters", estimator.max_clusters, at_least=1)
+    check_whole("max_iter", estimator.max_iter, at_least=1)
+    check_whole("n_init", estimator.n_init, at_least=1)
     if estimator.laps is not None:
-        _whole(estimator, "laps", at_least=0)
-    _positive(estimator, "alpha")
+        check_whole("laps", estimator.laps, at_least=0)
+    _positive("alpha", estimator.alpha)
     for name in ("tol", "absolute_tol"):
         if getattr(estimator, name) is not None:
-            _positive(estimator, name)
-    if estimator.n_jobs is not None and (
-        not isinstance(estimator.n_jobs, Integral) or estimator.n_jobs == 0
-    ):
+            _positive(name, getattr(estimator, name))
+    if estimator.tol is not None and estimator.absolute_tol is not None:
+        raise OptionError("tol, absolute_tol: give one of them")
+    if not isinstance(estimator.codebook, Codebook | None):
+        raise OptionError("codebook: give a Codebook or None")
+    if estimator.n_jobs is not None and (not _is_whole(estimator.n_jobs) or estimator.n_jobs == 0):
         raise OptionError("n_jobs: give a whole number other than 0, or None")
+    if not isinstance(estimator.verbose, bool):
+        check_whole("verbose", estimator.verbose, at_least=0)
 
 
-def checked_tolerance(
+def check_whole(name: str, value: Any, at_least: int) -> None:
+    """Refuse what is no whole number, or too small a one."""
+    if not _is_whole(value) or value < at_least:
+        raise OptionError(f"{name}: give a whole number of at least {at_least}")
+
+
+def check_share(name: str, value: Any) -> None:
+    """Refuse what is not between 0 and 1."""
+    if not _is_number(value) or not 0 < value < 1:
+        raise OptionError(f"{name}: give a number between 0 and 1")
+
+
+def checked_seed(random_state: Any) -> np.random.RandomState:
+    """Return the source of random numbers that was asked for."""
+    try:
+        seed: np.random.RandomState = check_random_state(random_state)
+    except ValueError:
+        raise OptionError("random_state: give a whole number, a RandomState or None") from None
+    return seed
+
+
+def chosen_tolerance(
     tol: float | None, absolute_tol: float | None, recipe: Recipe, total: float
 ) -> float:
     """Return the tolerance in nats for rows of this total weight."""
-    if tol is not None and absolute_tol is not None:
-        raise OptionError("tol, absolute_tol: give one of them")
     if absolute_tol is not None:
         return absolute_tol
     if tol is None and recipe == "paper":
@@ -74,36 +99,38 @@ def checked_init(init: Any, recipe: Recipe, max_clusters: int, n_rows: int) -> I
 def chosen_prior(prior: Any, codebook: Codebook, alpha: float, max_clusters: int) -> Prior:
     """Return the prior that was asked for: fixed, or one number for each level."""
     fixed = uniform_prior(codebook.n_levels, alpha, max_clusters)
-    if isinstance(prior, str):
-        if prior != "fixed":
-            raise OptionError("prior: give 'fixed' or one positive number for each level")
+    if isinstance(prior, str) and prior == "fixed":
         return fixed
     try:
-        eps = np.concatenate([np.asarray(part, dtype=np.float64).reshape(-1) for part in prior])
+        parts = [np.asarray(part, dtype=np.float64) for part in prior]
     except (TypeError, ValueError):
         raise OptionError("prior: give 'fixed' or one positive number for each level") from None
-    if eps.shape != fixed.eps.shape:
-        raise DataError(
-            f"prior: {len(eps)} numbers were given, and the variables have {len(fixed.eps)} levels "
-            "in all: give one for each, in the order of the codebook"
+    flat = all(part.ndim == 0 for part in parts)
+    given = [len(parts)] if flat else [part.size for part in parts]
+    if given != ([len(fixed.eps)] if flat else fixed.n_levels.tolist()):
+        raise OptionError(
+            f"prior: give one number for each of the {len(fixed.eps)} levels, or a list of one "
+            "array a variable, in the order of the codebook"
         )
+    eps = np.concatenate([part.reshape(-1) for part in parts])
     if not np.all(np.isfinite(eps) & (eps > 0)):
         raise OptionError("prior: every number must be finite and above 0")
     return fixed._replace(eps=eps)
 
 
-def _choice(estimator: Any, name: str, choices: tuple[str, ...]) -> None:
-    if getattr(estimator, name) not in choices:
+def _choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
         raise OptionError(f"{name}: give one of {', '.join(repr(choice) for choice in choices)}")
 
 
-def _whole(estimator: Any, name: str, at_least: int) -> None:
-    value = getattr(estimator, name)
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < at_least:
-        raise OptionError(f"{name}: give a whole number of at least {at_least}")
-
-
-def _positive(estimator: Any, name: str) -> None:
-    value = getattr(estimator, name)
-    if not isinstance(value, Real) or not 0 < value < float("inf"):
+def _positive(name: str, value: Any) -> None:
+    if not _is_number(value) or not 0 < value < float("inf"):
         raise OptionError(f"{name}: give a number above 0")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

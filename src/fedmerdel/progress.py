@@ -9,8 +9,20 @@ from fedmerdel.mixture.history import History
 
 
 @contextmanager
-def shown(verbose: int, total_weight: float) -> Iterator[Callable[[History], None] | None]:
-    """Give a watcher that shows passes, clusters and ELBO; None where all is silent."""
+def shown(
+    verbose: int, n_rows: int, total_weight: float
+) -> Iterator[Callable[[History], None] | None]:
+    """Give a watcher that shows passes, clusters, moves and ELBO; None where all is silent.
+
+    Parameters
+    ----------
+    verbose : int
+        0 is silent.
+    n_rows : int
+        Rows that are fitted; a history of fewer is one of a sample.
+    total_weight : float
+        Their weight.
+    """
     if not verbose:
         yield None
         return
@@ -21,15 +33,15 @@ def shown(verbose: int, total_weight: float) -> Iterator[Callable[[History], Non
         task = progress.add_task("starting")
 
         def watch(history: History) -> None:
-            rows = f"{history.n_rows:,} rows"
-            elbo = f"{history.elbos[-1] / total_weight:.4f}" if history.elbos else "…"
-            progress.update(
-                task,
-                description=(
-                    f"pass {history.n_iter} over {rows}, {history.n_clusters} clusters, "
-                    f"{sum(move.accepted for move in history.moves)} of {len(history.moves)} "
-                    f"moves accepted, ELBO per row {elbo}"
-                ),
+            accepted = sum(move.accepted for move in history.moves)
+            text = (
+                f"pass {history.n_iter}, {history.n_clusters} clusters, "
+                f"{accepted} of {len(history.moves)} moves accepted"
             )
+            if history.n_rows < n_rows:
+                text = f"{history.n_rows:,} rows: {text}"
+            elif history.elbos:
+                text = f"{text}, ELBO per row {history.elbos[-1] / total_weight:.4f}"
+            progress.update(task, description=text)
 
         yield watch

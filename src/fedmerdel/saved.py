@@ -1,8 +1,11 @@
-"""A fitted estimator as a file: JSON, no pickle, no row and no label."""
+"""A fitted estimator as a file: JSON, no pickle, no row and no label.
+
+The same fit gives the same bytes, so what depends on the machine or the day stays out:
+times, threads, and the record of the search with them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,7 +13,6 @@ import numpy as np
 
 from fedmerdel.errors import FileError
 from fedmerdel.files import read_json, write_json
-from fedmerdel.mixture.history import Move
 from fedmerdel.mixture.prior import Prior
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.study.codebook import Codebook
@@ -20,29 +22,23 @@ VERSION = 1
 
 Estimator = TypeVar("Estimator")
 
-_NOT_OPTIONS = ("codebook", "init", "prior", "random_state")
-"""Kept elsewhere in the file, or of no use to a model that is fitted."""
-
 
 def save(estimator: Any, path: str | Path) -> None:
-    """Write what `predict`, `score_samples` and `sample` need, and how it was found."""
+    """Write what `predict`, `score_samples` and `sample` need."""
     prior, stats = estimator._prior, estimator._stats
-    options = {k: v for k, v in estimator.get_params().items() if k not in _NOT_OPTIONS}
     names = getattr(estimator, "feature_names_in_", None)
     content = {
         "estimator": type(estimator).__name__,
-        "options": options,
+        "options": _options(estimator),
         "codebook": estimator.codebook_.to_dict(),
         "feature_names": None if names is None else [str(name) for name in names],
         "prior": {
-            "alpha": prior.alpha,
-            "n_components": prior.n_components,
+            "alpha": float(prior.alpha),
+            "n_components": int(prior.n_components),
             "eps": prior.eps.tolist(),
         },
         "statistics": {"T": stats.T.tolist(), "S": stats.S.tolist(), "h": stats.h.tolist()},
         "lower_bound": estimator.lower_bound_,
-        "lower_bounds": estimator.lower_bounds_.tolist(),
-        "history": [asdict(move) for move in estimator.history_],
         "n_iter": estimator.n_iter_,
         "converged": estimator.converged_,
     }
@@ -55,7 +51,6 @@ def load(kind: type[Estimator], path: str | Path) -> Estimator:
     try:
         if content["estimator"] != kind.__name__:
             raise ValueError("another estimator")
-        estimator: Any = kind(**content["options"])
         codebook = Codebook.from_dict(content["codebook"])
         prior = Prior(
             float(content["prior"]["alpha"]),
@@ -63,27 +58,65 @@ def load(kind: type[Estimator], path: str | Path) -> Estimator:
             np.array(content["prior"]["eps"], dtype=np.float64),
             codebook.level_offsets,
         )
-        T, S, h = (np.array(content["statistics"][part], dtype=np.float64) for part in "TSh")
-        if prior.eps.shape != S.shape[1:] or not T.shape == h.shape == S.shape[:1]:
-            raise ValueError("shapes differ")
-        estimator.codebook_ = codebook
+        stats = Statistics(
+            *(np.array(content["statistics"][part], dtype=np.float64) for part in "TSh")
+        )
+        _check_numbers(prior, stats)
+        options = dict(content["options"])
+        if options["prior"] is None:
+            options["prior"] = prior.eps
+        options["codebook"] = codebook if options["codebook"] else None
+        estimator: Any = kind(**options)
         estimator.n_features_in_ = len(codebook.variables)
-        if content["feature_names"] is not None:
-            estimator.feature_names_in_ = np.array(content["feature_names"], dtype=object)
-        estimator.lower_bounds_ = np.array(content["lower_bounds"], dtype=np.float64)
-        estimator.history_ = [
-            Move(**{**move, "clusters": tuple(move["clusters"])}) for move in content["history"]
-        ]
+        names = content["feature_names"]
+        if names is not None:
+            if sorted(names) != sorted(codebook.names):
+                raise ValueError("other names")
+            estimator.feature_names_in_ = np.array(names, dtype=object)
         estimator._take(
+            codebook,
             prior,
-            Statistics(T, S, h),
+            stats,
             float(content["lower_bound"]),
             int(content["n_iter"]),
             bool(content["converged"]),
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise FileError(
             f"file {str(path)!r} is damaged or was changed: save the model again"
         ) from None
     loaded: Estimator = estimator
     return loaded
+
+
+def _options(estimator: Any) -> dict[str, Any]:
+    """Return the options as JSON has them; labels of rows to start from are left out."""
+    options = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in estimator.get_params().items()
+        if name not in ("n_jobs", "verbose")
+    }
+    if not isinstance(options["init"], str):
+        options["init"] = None
+    if not isinstance(options["random_state"], int):
+        options["random_state"] = None
+    # What these two were is said by the model itself.
+    if not isinstance(options["prior"], str):
+        options["prior"] = None
+    options["codebook"] = options["codebook"] is not None
+    return options
+
+
+def _check_numbers(prior: Prior, stats: Statistics) -> None:
+    """Refuse numbers that no fit can have found."""
+    n_clusters = len(stats.T)
+    shapes = (stats.T.shape, stats.S.shape, stats.h.shape, prior.eps.shape)
+    n_levels = int(prior.offsets[-1])
+    if shapes != ((n_clusters,), (n_clusters, n_levels), (n_clusters,), (n_levels,)):
+        raise ValueError("shapes differ")
+    if not 1 <= n_clusters <= prior.n_components:
+        raise ValueError("no clusters, or too many")
+    if not all(np.isfinite(part).all() for part in (*stats, prior.eps, prior.alpha)):
+        raise ValueError("not finite")
+    if min(stats.T.min(), stats.S.min()) < 0 or min(prior.eps.min(), prior.alpha) <= 0:
+        raise ValueError("too small")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedmerdel.mixture.history import History
-from fedmerdel.mixture.moves import delete_moves, merge_moves, split_moves
+from fedmerdel.mixture.moves import delete_moves, merge_moves, split_moves, tried_merges
 from fedmerdel.mixture.passes import count_labels, label_rows
 from fedmerdel.mixture.solution import Problem, Solution, pass_on
 from fedmerdel.mixture.splits import propose_halves
@@ -29,8 +29,8 @@ ROWS_PER_CLUSTER = 100
 GROWTH = 8
 """A sample holds this many times the rows of the one before."""
 
-CLIMB = 1e-2
-"""Between moves, passes go on while each adds this many nats per row ..."""
+CLIMB = 0.02
+"""Between moves, passes go on while each adds this share of what a cluster costs ..."""
 
 CLIMB_SHARE = 0.05
 """... and at least this share of what the last moves gained."""
@@ -68,16 +68,18 @@ def fit_adaptive(
         else:
             solution = pass_on(sample, found)
         record.add_pass(solution.elbo, solution.n_clusters)
-        solution = _search(sample, solution, limits, rng, record)
+        thorough = rows is problem.rows
+        solution = _search(sample, solution, limits, thorough, rng, record)
         found = solution.stats
     while True:
-        searched = solution
-        solution, converged = _climb(problem, solution, limits.tol, limits, history)
-        if solution.elbo - searched.elbo < _fine(problem) or not converged:
+        searched = solution.elbo
+        solution, converged = _settle(problem, solution, limits, history)
+        moved = solution.elbo - searched > _cluster_cost(problem)
+        if not moved or not converged:
             return solution, converged
-        at_rest = solution
-        solution = _search(problem, solution, limits, rng, history)
-        if solution.elbo <= at_rest.elbo + limits.tol:
+        settled = solution.elbo
+        solution = _search(problem, solution, limits, True, rng, history)
+        if solution.elbo - settled < limits.tol:
             return solution, converged
 
 
@@ -102,38 +104,72 @@ def _search(
     problem: Problem,
     solution: Solution,
     limits: Limits,
+    thorough: bool,
     rng: np.random.Generator,
     history: History,
 ) -> Solution:
-    """Climb and move in turn until no kind of move raises the ELBO."""
-    gained = _fine(problem)
+    """Climb and move in turn until no kind of move raises the ELBO.
+
+    A sample supports fewer clusters than all rows do, so merges that need passes to pay
+    are left to the end, when the search is to be thorough.
+    """
+    fine = CLIMB * _cluster_cost(problem)
+    gained = fine
     while gained > 0 and history.n_iter < limits.max_iter:
-        step = max(_fine(problem), CLIMB_SHARE * gained)
-        solution, _ = _climb(problem, solution, step, limits, history)
+        solution = _climb(problem, solution, max(fine, CLIMB_SHARE * gained), limits, history)
         before = solution.elbo
         solution = merge_moves(problem, solution, history)
         solution = delete_moves(problem, solution, history)
         if solution.elbo <= before:  # splits cost most to propose: once there is nothing to tidy
             solution = split_moves(problem, solution, limits.max_clusters, rng, history)
+        if solution.elbo <= before and thorough:
+            solution = tried_merges(problem, solution, history)
         gained = solution.elbo - before
     return solution
 
 
-def _fine(problem: Problem) -> float:
-    return CLIMB * float(problem.rows.weights.sum())
-
-
 def _climb(
     problem: Problem, solution: Solution, step: float, limits: Limits, history: History
+) -> Solution:
+    """Pass over the rows until a pass adds less than ``step`` nats."""
+    gained = np.inf
+    while gained >= step and history.n_iter < limits.max_iter:
+        last = solution.elbo
+        solution = _pass(problem, solution, history)
+        gained = solution.elbo - last
+    return solution
+
+
+def _settle(
+    problem: Problem, solution: Solution, limits: Limits, history: History
 ) -> tuple[Solution, bool]:
-    """Pass over the rows until a pass adds less than ``step`` nats; say if one did."""
+    """Pass over the rows until all passes to come would add less than the tolerance.
+
+    Passes near a maximum gain in a geometric series, whose ratio the last two tell.
+    """
+    earlier = 0.0
     while history.n_iter < limits.max_iter:
         last = solution.elbo
-        solution = pass_on(problem, solution.stats)
-        history.add_pass(solution.elbo, solution.n_clusters)
-        if solution.elbo - last < step:
+        solution = _pass(problem, solution, history)
+        gained = solution.elbo - last
+        ratio = gained / earlier if 0 < gained < earlier else float(gained > 0)
+        if gained * ratio <= limits.tol * (1.0 - ratio):
             return solution, True
+        earlier = gained
     return solution, False
+
+
+def _pass(problem: Problem, solution: Solution, history: History) -> Solution:
+    solution = pass_on(problem, solution.stats)
+    history.add_pass(solution.elbo, solution.n_clusters)
+    return solution
+
+
+def _cluster_cost(problem: Problem) -> float:
+    """Return about what the evidence asks for one more cluster: half ln N a free parameter."""
+    prior = problem.prior
+    free = len(prior.eps) - len(prior.n_levels)
+    return 0.5 * max(free, 1) * float(np.log1p(problem.rows.weights.sum()))
 
 
 def _growing_samples(

@@ -19,6 +19,9 @@ from fedmerdel.mixture.similarity import MergeCriterion
 from fedmerdel.mixture.solution import Problem, Solution, pass_on
 from fedmerdel.mixture.statistics import Statistics
 
+ROUNDING = 1e-10
+"""Share of the ELBO by which it may differ where nothing has changed but the order of sums."""
+
 Recipe = Literal["default", "paper"]
 Init = Literal["divide", "kmodes", "random"] | IntArray
 
@@ -114,18 +117,26 @@ def _search(
 
 
 def drop_empty(problem: Problem, solution: Solution, history: History) -> Solution:
-    """Delete clusters that are no row's most probable one, if the ELBO does not fall.
+    """Take out clusters that no row is given to, all or one by one, if the ELBO stays.
 
-    A search leaves components in the model that hold next to nothing; they are no
-    clusters to anyone who looks at the labels.
+    A search leaves components behind that hold next to nothing: no clusters to anyone
+    who looks at the labels.
     """
     theta = expectations(solution.stats, problem.prior)
     labels = label_rows(problem.rows, theta, problem.workers)
-    held = np.bincount(labels, problem.rows.weights, minlength=solution.n_clusters)
-    for k in np.flatnonzero(held == 0)[::-1]:
-        tried = pass_on(problem, solution.stats.without(int(k)))
-        sizes = (solution.n_clusters, tried.n_clusters)
-        elbos = (solution.elbo, tried.elbo)
-        if history.add_move("delete", (int(k),), elbos, sizes, n_passes=1):
-            solution = tried
+    given = np.bincount(labels, problem.rows.weights, minlength=solution.n_clusters) > 0
+    if given.all():
+        return solution
+    attempts = [given]
+    for k in np.flatnonzero(~given):
+        attempts.append(np.arange(solution.n_clusters) != k)
+    kept = np.ones(solution.n_clusters, dtype=bool)
+    for stay in attempts:
+        if np.array_equal(kept & stay, kept):
+            continue
+        clusters = np.flatnonzero((kept & stay)[kept])
+        tried = pass_on(problem, solution.stats.take(clusters))
+        if tried.elbo >= solution.elbo - ROUNDING * abs(solution.elbo):
+            solution, kept = tried, kept & stay
+            history.add_pass(solution.elbo, solution.n_clusters)
     return solution

@@ -28,9 +28,9 @@ class Move:
     n_clusters : int
         Clusters after the decision.
     n_rows : int
-        Rows that decided it: all, or those of a sample.
+        Rows that decided it: all, or those of a sample; identical rows may be one.
     n_iter : int
-        Passes over all rows made when it was decided, its own included.
+        Passes over these rows made when it was decided, its own included.
     seconds : float
         Time since the fit began.
     """
@@ -53,6 +53,7 @@ class History:
     n_rows: int
     watch: Callable[[History], None] | None = None
     elbos: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     n_iter: int = 0
     n_clusters: int = 0
@@ -65,7 +66,7 @@ class History:
     def add_pass(self, elbo: float, n_clusters: int) -> None:
         """Note a pass whose result was kept."""
         self.n_iter += 1
-        self.elbos.append(elbo)
+        self._keep(elbo)
         self._tell(n_clusters)
 
     def add_move(
@@ -84,7 +85,7 @@ class History:
         accepted = bool(after > before)
         self.n_iter += n_passes
         if accepted:
-            self.elbos.append(after)
+            self._keep(after)
         seconds = time.perf_counter() - self.began
         now = n_clusters[accepted]
         self.moves.append(
@@ -92,6 +93,10 @@ class History:
         )
         self._tell(now)
         return accepted
+
+    def _keep(self, elbo: float) -> None:
+        self.elbos.append(elbo)
+        self.seconds.append(time.perf_counter() - self.began)
 
     def _tell(self, n_clusters: int) -> None:
         self.n_clusters = n_clusters

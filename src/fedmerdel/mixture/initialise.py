@@ -42,7 +42,8 @@ def kmodes_labels(problem: Problem, n_clusters: int, rng: np.random.Generator) -
     variable among its rows. The first modes are rows drawn at random.
     """
     rows, prior = problem.rows, problem.prior
-    seeds = rng.choice(rows.n_rows, size=min(n_clusters, rows.n_rows), replace=False)
+    counting = np.flatnonzero(rows.weights > 0)
+    seeds = rng.choice(counting, size=min(n_clusters, len(counting)), replace=False)
     labels = np.full(rows.n_rows, -1, dtype=np.int64)
     labels[seeds] = np.arange(len(seeds))
     for _ in range(MAX_KMODES_ROUNDS):

@@ -21,12 +21,11 @@ from fedmerdel.mixture.prior import FloatArray, IntArray
 
 CodeArray = NDArray[np.uint8]
 
-BLOCK = 64
+BLOCK = 128
 
 # exp(x) = 2^i p(f) with x = i ln 2 + f: Cody and Waite's reduction and a Taylor
 # polynomial, exact to 2 ulp on |f| <= ln(2)/2. The library's exp is called one number
-# at a time and takes half of a pass; this loop the compiler turns into vector code, and
-# it gives the same bits on any machine.
+# at a time and takes half of a pass; this loop the compiler turns into vector code.
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10

@@ -1,8 +1,8 @@
 """Moves of the default recipe: proposals for all clusters at once, ranked by their gain.
 
-Merges need no trial: their gain is exact for the responsibilities at hand, and a pass
-can only add to it. Deletions and splits are ranked by a bound or an estimate, tried
-with a few passes, and kept if the ELBO has risen.
+A merge whose gain is positive needs no trial: the gain is exact for the responsibilities
+at hand, and a pass can only add to it. Other merges, deletions and splits are ranked by
+their gain, a bound or an estimate, tried with a few passes, and kept if the ELBO has risen.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from fedmerdel.mixture.solution import Problem, Solution, pass_on
 from fedmerdel.mixture.splits import Halves, propose_halves
 from fedmerdel.mixture.statistics import Statistics
 
-TRIAL_PASSES = 2
-"""Passes a proposal gets before it is judged."""
+TRIAL_PAIRS = 3
+"""Pairs of overlapping clusters that are tried with passes when no merge gains as it is."""
+
+HORIZON = 10
+"""A proposal below the ELBO goes on if this many passes like its last would bring it above."""
 
 HALVES_STEPS = 6
 """E and M steps inside each cluster before the gain of its split is judged."""
@@ -33,26 +36,42 @@ SWAP_CANDIDATES = 10
 
 
 def merge_moves(problem: Problem, solution: Solution, history: History) -> Solution:
-    """Merge the pairs that gain, best first, until none does; then one pass."""
+    """Merge pairs that gain and share no cluster, best first; then one pass."""
     pairs, gains, Q = _candidate_merges(problem, solution)
     stats, elbo = solution.stats, solution.elbo
     number = np.arange(stats.n_clusters)
     gone: set[int] = set()
-    for i in np.argsort(-gains, kind="stable"):
-        a, b = int(pairs[i, 0]), int(pairs[i, 1])
-        if gains[i] <= 0 or a in gone or b in gone:
+    for (a, b), gain, overlap in zip(pairs.tolist(), gains, Q, strict=True):
+        if gain <= 0:
+            break
+        if a in gone or b in gone:
             continue
         here = int(np.flatnonzero(number == a)[0]), int(np.flatnonzero(number == b)[0])
         sizes = (stats.n_clusters, stats.n_clusters - 1)
-        history.add_move("merge", (a, b), (elbo, elbo + gains[i]), sizes, n_passes=0)
-        stats = stats.merged(*here, overlap=Q[i])
+        history.add_move("merge", (a, b), (elbo, elbo + gain), sizes, n_passes=0)
+        stats = stats.merged(*here, overlap=overlap)
         number = np.delete(number, here[1])
-        elbo += gains[i]
+        elbo += gain
         gone |= {a, b}
     if not gone:
         return solution
     solution = pass_on(problem, stats)
     history.add_pass(solution.elbo, solution.n_clusters)
+    return solution
+
+
+def tried_merges(problem: Problem, solution: Solution, history: History) -> Solution:
+    """Try the pairs that come nearest to a gain, and keep the first that reaches one.
+
+    Clusters that overlap much share rows, and lose by a merge until passes have given
+    these rows to others.
+    """
+    pairs, _, Q = _candidate_merges(problem, solution)
+    for (a, b), overlap in zip(pairs[:TRIAL_PAIRS].tolist(), Q, strict=False):
+        merged = solution.stats.merged(a, b, overlap=overlap)
+        tried = _try(problem, solution, merged, "merge", (a, b), history)
+        if tried is not solution:
+            return tried
     return solution
 
 
@@ -129,7 +148,7 @@ def _kl_weights(T: FloatArray, prior: Prior) -> float:
 def _candidate_merges(
     problem: Problem, solution: Solution
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return the pairs that could gain if they shared no row, their gains and overlaps.
+    """Return the pairs that could gain if they shared no row, best first, gains and overlaps.
 
     Only these pairs need a look at the rows: an overlap never adds to the gain.
     """
@@ -139,7 +158,8 @@ def _candidate_merges(
     if len(pairs) == 0:
         return pairs, at_most, at_most
     Q = overlaps(problem.rows, solution.theta, pairs, problem.workers)
-    return pairs, at_most - Q, Q
+    order = np.argsort(Q - at_most, kind="stable")
+    return pairs[order], (at_most - Q)[order], Q[order]
 
 
 def _try_splits(
@@ -179,11 +199,17 @@ def _try(
     clusters: tuple[int, ...],
     history: History,
 ) -> Solution:
-    """Pass over the rows from changed statistics; keep the result if the ELBO rose."""
+    """Pass over the rows from changed statistics; keep the result if the ELBO rose.
+
+    Passes go on while the ELBO is below and some more passes that gain as much as the
+    last one would bring it above.
+    """
     tried = pass_on(problem, stats)
-    for _ in range(TRIAL_PASSES - 1):
-        tried = pass_on(problem, tried.stats)
+    n_passes, step = 1, np.inf
+    while tried.elbo <= solution.elbo and HORIZON * step > solution.elbo - tried.elbo:
+        last, tried = tried, pass_on(problem, tried.stats)
+        n_passes, step = n_passes + 1, tried.elbo - last.elbo
     sizes = (solution.n_clusters, tried.n_clusters)
     elbos = (solution.elbo, tried.elbo)
-    accepted = history.add_move(kind, clusters, elbos, sizes, n_passes=TRIAL_PASSES)
+    accepted = history.add_move(kind, clusters, elbos, sizes, n_passes=n_passes)
     return tried if accepted else solution

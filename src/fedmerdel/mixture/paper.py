@@ -60,6 +60,8 @@ def fit_paper(
     while history.n_iter < schedule.max_iter:
         before = solution.elbo
         for _ in range(1 if schedule.laps is None else schedule.laps):
+            if history.n_iter >= schedule.max_iter:
+                return solution, False
             last = solution.elbo
             solution = pass_on(problem, solution.stats)
             history.add_pass(solution.elbo, solution.n_clusters)

@@ -6,7 +6,8 @@ a result is the same to the last bit whatever the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
@@ -20,7 +21,7 @@ from fedmerdel.mixture.prior import FloatArray, IntArray
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.records.packing import PackedRows
 
-MIN_CHUNK = 8192
+MIN_CHUNK = 16384
 """Rows a thread takes at a time: enough to pay for a table of its own."""
 
 MAX_CHUNKS = 32
@@ -47,14 +48,21 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def over_chunks(self, n_rows: int, work: Callable[[int, int], Part]) -> list[Part]:
-        """Return ``work(start, stop)`` for each chunk of the rows, in their order."""
+    def over_chunks(self, n_rows: int, work: Callable[[int, int], Part]) -> Iterator[Part]:
+        """Yield ``work(start, stop)`` for each chunk of the rows, in their order.
+
+        A part that is used and dropped leaves its memory, still in the cache, to the next.
+        """
         chunk = max(MIN_CHUNK, -(-n_rows // MAX_CHUNKS))
         starts = range(0, n_rows, chunk)
         stops = [min(start + chunk, n_rows) for start in starts]
         if self._pool is None:
-            return [work(start, stop) for start, stop in zip(starts, stops, strict=True)]
-        return list(self._pool.map(work, starts, stops))
+            return map(work, starts, stops)
+        return self._pool.map(work, starts, stops)
+
+    def each_chunk(self, n_rows: int, work: Callable[[int, int], None]) -> None:
+        """Call ``work(start, stop)`` for each chunk of the rows."""
+        deque(self.over_chunks(n_rows, work), maxlen=0)
 
 
 def expect_and_count(rows: PackedRows, theta: Expectations, workers: Workers) -> Statistics:
@@ -95,7 +103,7 @@ def label_rows(rows: PackedRows, theta: Expectations, workers: Workers) -> IntAr
         base = rows.packing.state_offsets
         kernels.label_pass(rows.codes, base, table, start, stop, labels)
 
-    workers.over_chunks(rows.n_rows, work)
+    workers.each_chunk(rows.n_rows, work)
     return labels
 
 
@@ -108,7 +116,7 @@ def log_evidence(rows: PackedRows, theta: Expectations, workers: Workers) -> Flo
         base = rows.packing.state_offsets
         kernels.evidence_pass(rows.codes, base, table, start, stop, out)
 
-    workers.over_chunks(rows.n_rows, work)
+    workers.each_chunk(rows.n_rows, work)
     return out
 
 
@@ -121,7 +129,7 @@ def responsibilities(rows: PackedRows, theta: Expectations, workers: Workers) ->
         base = rows.packing.state_offsets
         kernels.probability_pass(rows.codes, base, table, start, stop, r)
 
-    workers.over_chunks(rows.n_rows, work)
+    workers.each_chunk(rows.n_rows, work)
     return r
 
 
@@ -131,35 +139,35 @@ def overlaps(
     """Return ``Q(a, b)`` of each pair for the responsibilities of these expectations."""
     table = build_table(theta, rows.packing)
 
-    def work(start: int, stop: int) -> FloatArray:
+    def work(start: int, stop: int) -> tuple[FloatArray]:
         base = rows.packing.state_offsets
         part = np.zeros(len(pairs))
         kernels.overlap_pass(rows.codes, rows.weights, base, table, pairs, start, stop, part)
-        return part
+        return (part,)
 
-    return np.asarray(np.sum(workers.over_chunks(rows.n_rows, work), axis=0))
+    return summed(workers.over_chunks(rows.n_rows, work))[0]
 
 
 def delete_costs(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
     """Return ``sum_n w_n ln(1 - r_nk)`` of each cluster."""
     table = build_table(theta, rows.packing)
 
-    def work(start: int, stop: int) -> FloatArray:
+    def work(start: int, stop: int) -> tuple[FloatArray]:
         base = rows.packing.state_offsets
         part = np.zeros(theta.n_clusters)
         kernels.delete_pass(rows.codes, rows.weights, base, table, start, stop, part)
-        return part
+        return (part,)
 
-    return np.asarray(np.sum(workers.over_chunks(rows.n_rows, work), axis=0))
+    return summed(workers.over_chunks(rows.n_rows, work))[0]
 
 
-def summed(parts: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
-    """Add the chunks' tables to the first one's, in order."""
-    counts, h = parts[0]
-    for more_counts, more_h in parts[1:]:
-        counts += more_counts
-        h += more_h
-    return counts, h
+def summed(parts: Iterator[tuple[FloatArray, ...]]) -> tuple[FloatArray, ...]:
+    """Add the chunks' arrays to the first one's, in order."""
+    totals = next(parts)
+    for part in parts:
+        for total, more in zip(totals, part, strict=True):
+            np.add(total, more, out=total)
+    return totals
 
 
 def statistics_of(rows: PackedRows, counts: FloatArray, h: FloatArray) -> Statistics:

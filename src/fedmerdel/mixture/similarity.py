@@ -30,7 +30,7 @@ def correlation(stats: Statistics, prior: Prior) -> FloatArray:
     """
     last = prior.offsets[1:] - 1
     eps = np.delete(prior.eps + stats.S, last, axis=1)
-    centred = eps - eps.mean(axis=1, keepdims=True)
+    centred = eps - eps.sum(axis=1, keepdims=True) / max(eps.shape[1], 1)
     norm = np.sqrt(np.sum(centred**2, axis=1))
     scale = np.where(norm > 0, norm, 1.0)
     return np.asarray((centred / scale[:, None]) @ (centred / scale[:, None]).T)

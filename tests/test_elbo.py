@@ -1,0 +1,230 @@
+"""The ELBO from sums: against the paper's seven terms, and against brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedmerdel.mixture.elbo import all_pairs, elbo, merge_gains
+from fedmerdel.mixture.expectations import expectations
+from fedmerdel.mixture.moves import delete_bounds
+from fedmerdel.mixture.passes import Workers, count_labels
+from fedmerdel.mixture.prior import Prior, uniform_prior
+from fedmerdel.mixture.solution import Problem, pass_on
+from fedmerdel.mixture.splits import propose_halves
+from tests import reference
+from tests.drawn import dense_tables, priors, seeds
+from tests.reference import Dense, Sums, by_variable, packed, statistics_from, sums_of
+
+ONE = Workers(1)
+
+many = settings(max_examples=60, deadline=None)
+fewer = settings(max_examples=30, deadline=None)
+
+
+def random_log_r(rng: np.random.Generator, N: int, K: int, sharpness: float) -> np.ndarray:
+    log_r = sharpness * rng.standard_normal((N, K))
+    return log_r - np.logaddexp.reduce(log_r, axis=1, keepdims=True)
+
+
+@st.composite
+def clusterings(
+    draw: st.DrawFn, min_clusters: int = 1, **table: object
+) -> tuple[Dense, np.ndarray, Prior]:
+    """A table, ln r for it from soft to almost hard, and a prior with 0 to 5 zombies."""
+    dense = draw(dense_tables(max_variables=6, **table))  # type: ignore[arg-type]
+    K = draw(st.integers(min_clusters, 6))
+    rng = np.random.default_rng(draw(seeds))
+    sharpness = draw(st.sampled_from([0.3, 3.0, 100.0]))
+    prior = draw(priors(dense.n_levels, K + draw(st.integers(0, 5))))
+    return dense, random_log_r(rng, len(dense.X), K, sharpness), prior
+
+
+@many
+@given(clusterings())
+def test_the_seven_terms_collapse(drawn: tuple[Dense, np.ndarray, Prior]) -> None:
+    table, log_r, prior = drawn
+    sums = reference.m_step(table, log_r)
+    expected = reference.seven_term_elbo(sums, prior)
+    # The seven terms are larger than their sum, and cancel.
+    largest = max(abs(term) for term in reference.seven_terms(sums, prior).values())
+    found = elbo(statistics_from(sums), prior)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * largest)
+
+
+@many
+@given(clusterings(), st.integers(1, 4))
+def test_an_empty_cluster_adds_nothing(
+    drawn: tuple[Dense, np.ndarray, Prior], n_empty: int
+) -> None:
+    table, log_r, prior = drawn
+    prior = prior._replace(n_components=prior.n_components + n_empty)
+    stats = statistics_from(reference.m_step(table, log_r))
+    K = stats.n_clusters
+    empty = count_labels(packed(table), np.full(len(table.X), -1), n_empty, ONE)
+    with_empty = stats.joined(empty)
+    np.testing.assert_allclose(elbo(with_empty, prior), elbo(stats, prior), rtol=1e-12)
+    assert elbo(with_empty.take(np.arange(K)), prior) == elbo(stats, prior)
+
+
+@many
+@given(
+    dense_tables(rows=st.integers(1, 30), wide=False, weights=("ones",)),
+    st.integers(1, 5),
+    seeds,
+    st.data(),
+)
+def test_of_hard_labels_it_is_the_exact_joint(
+    table: Dense, K: int, seed: int, data: st.DataObject
+) -> None:
+    prior = data.draw(priors(table.n_levels, K + 2))
+    z = np.random.default_rng(seed).integers(0, K, len(table.X))
+    stats = count_labels(packed(table), z, K, ONE)
+    np.testing.assert_allclose(
+        elbo(stats, prior), reference.log_joint(table.X, z, prior), rtol=1e-10, atol=1e-10
+    )
+
+
+tiny = dense_tables(rows=st.integers(1, 5), max_variables=3, wide=False, weights=("ones",))
+
+
+@fewer
+@given(tiny, st.integers(1, 3), seeds, st.data())
+def test_it_is_a_lower_bound_of_the_evidence(
+    table: Dense, K: int, seed: int, data: st.DataObject
+) -> None:
+    prior = data.draw(priors(table.n_levels, K))
+    evidence = reference.log_marginal(table.X, prior)
+    rng = np.random.default_rng(seed)
+    for sharpness in (0.1, 1.0, 50.0):
+        log_r = random_log_r(rng, len(table.X), K, sharpness)
+        found = elbo(statistics_from(reference.m_step(table, log_r)), prior)
+        assert found <= evidence + 1e-9
+    problem = Problem(packed(table), prior, ONE)
+    solution = pass_on(problem, statistics_from(reference.m_step(table, log_r)))
+    assert solution.elbo <= evidence + 1e-9
+    if K == 1:
+        assert solution.elbo == pytest.approx(evidence)
+
+
+@fewer
+@given(clusterings(), st.integers(2, 10))
+def test_passes_never_lower_it(drawn: tuple[Dense, np.ndarray, Prior], n_passes: int) -> None:
+    table, log_r, prior = drawn
+    problem = Problem(packed(table), prior, ONE)
+    stats = statistics_from(reference.m_step(table, log_r))
+    last = elbo(stats, prior)
+    for _ in range(n_passes):
+        solution = pass_on(problem, stats)
+        assert solution.elbo >= last - 1e-10 * (abs(last) + 1)
+        stats, last = solution.stats, solution.elbo
+
+
+def summed_over(log_r: np.ndarray, groups: list[list[int]]) -> np.ndarray:
+    """Responsibilities of clusters poured together."""
+    return np.stack([np.logaddexp.reduce(log_r[:, group], axis=1) for group in groups], axis=1)
+
+
+@many
+@given(clusterings(min_clusters=2))
+def test_merge_gains_are_differences_of_elbos(drawn: tuple[Dense, np.ndarray, Prior]) -> None:
+    table, log_r, prior = drawn
+    sums = reference.m_step(table, log_r)
+    stats = statistics_from(sums)
+    Q = reference.overlap_matrix(log_r, table.weights)
+    before = reference.seven_term_elbo(sums, prior)
+    size = max(abs(term) for term in reference.seven_terms(sums, prior).values())
+    pairs = all_pairs(stats.n_clusters)
+    gains = merge_gains(stats, prior, pairs, Q[pairs[:, 0], pairs[:, 1]])
+    for (a, b), gain in zip(pairs, gains, strict=True):
+        kept = [[k] for k in range(stats.n_clusters) if k not in (a, b)]
+        together = reference.m_step(table, summed_over(log_r, [*kept, [a, b]]))
+        after = reference.seven_term_elbo(together, prior)
+        np.testing.assert_allclose(gain, after - before, rtol=1e-9, atol=1e-12 * size + 1e-9)
+        poured = stats.merged(a, b, Q[a, b])
+        np.testing.assert_allclose(elbo(poured, prior), after, rtol=1e-9, atol=1e-12 * size)
+
+
+def test_all_pairs_are_all_pairs() -> None:
+    np.testing.assert_array_equal(all_pairs(3), [[0, 1], [0, 2], [1, 2]])
+    assert all_pairs(1).shape == (0, 2)
+
+
+@many
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 60), seeds)
+def test_overlaps_of_parts_bound_the_overlap_of_unions(a: int, b: int, N: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    weights = rng.gamma(1.0, 1.0, N)
+    log_r = random_log_r(rng, N, a + b + 1, sharpness=rng.choice([0.3, 3.0, 30.0]))
+    groups = [list(range(a)), list(range(a, a + b))]
+    parts = reference.overlap_matrix(log_r, weights)[:a, a : a + b]
+    union = reference.overlap_matrix(summed_over(log_r, groups), weights)[0, 1]
+    assert parts.sum() >= union - 1e-10 * weights.sum()
+
+
+def elbo_after_e_step(table: Dense, sums: Sums, prior: Prior) -> float:
+    """The ELBO with q(pi), q(phi) of these sums and the responsibilities that suit them best."""
+    theta = expectations(statistics_from(sums), prior)
+    levels = by_variable(theta.log_levels, table.n_levels)
+    rho = reference.log_rho(table.X, theta.log_weights, levels)
+    term = reference.seven_terms(sums, prior)
+    fixed = term["pi"] + term["phi"] - term["q(pi)"] - term["q(phi)"]
+    return float(np.sum(table.weights * np.logaddexp.reduce(rho, axis=1)) + fixed)
+
+
+@fewer
+@given(clusterings(min_clusters=2, wide=False), st.integers(0, 4))
+def test_delete_bounds_are_lower_bounds(
+    drawn: tuple[Dense, np.ndarray, Prior], n_before: int
+) -> None:
+    """A bound is the change with q of the other clusters kept; a pass can only add to it."""
+    table, log_r, prior = drawn
+    problem = Problem(packed(table), prior, ONE)
+    stats = statistics_from(reference.m_step(table, log_r))
+    for _ in range(n_before):
+        stats = pass_on(problem, stats).stats
+    before = elbo_after_e_step(table, sums_of(stats, table.n_levels), prior)
+    assert before >= elbo(stats, prior) - 1e-9 * (1 + abs(before))
+    slack = 1e-8 * table.weights.sum() + 1e-9 * (1 + abs(before))
+    for k, bound in enumerate(delete_bounds(problem, stats)):
+        without = stats.without(k)
+        kept = elbo_after_e_step(table, sums_of(without, table.n_levels), prior)
+        np.testing.assert_allclose(bound, kept - before, atol=slack)
+        assert pass_on(problem, without).elbo - elbo(stats, prior) >= bound - slack
+
+
+@fewer
+@given(dense_tables(max_variables=6), st.integers(1, 4), st.integers(1, 4), seeds, st.data())
+def test_gains_of_splits_are_differences_of_elbos(
+    table: Dense, K: int, steps: int, seed: int, data: st.DataObject
+) -> None:
+    prior = data.draw(priors(table.n_levels, K + 3))
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, K, len(table.X))
+    problem = Problem(packed(table), prior, ONE)
+    whole = count_labels(problem.rows, labels, K, ONE)
+    halves = propose_halves(problem, labels, K, steps, rng)
+    before = elbo(whole, prior)
+    for k in range(K):
+        after = elbo(halves.applied(whole, np.array([k])), prior)
+        np.testing.assert_allclose(
+            halves.gain[k], after - before, rtol=1e-8, atol=1e-10 * (1 + abs(before))
+        )
+        pair = halves.stats.take(np.array([2 * k, 2 * k + 1]))
+        np.testing.assert_allclose(pair.T.sum(), whole.T[k], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(pair.S.sum(axis=0), whole.S[k], rtol=1e-9, atol=1e-9)
+
+
+def test_expectations_count_the_zombies() -> None:
+    """E[ln pi] is over all components of the prior (equation Epi)."""
+    table = Dense(np.array([[0], [1], [1]]), np.ones(3), np.array([2]))
+    stats = count_labels(packed(table), np.array([0, 1, 1]), 2, ONE)
+    few = expectations(stats, uniform_prior(table.n_levels, 1.0, 2))
+    many_components = expectations(stats, uniform_prior(table.n_levels, 1.0, 10))
+    # psi(2) - psi(5) = -(1/2 + 1/3 + 1/4), psi(13) - psi(5) = 1/5 + ... + 1/12
+    assert few.log_weights[0] == pytest.approx(-(1 / 2 + 1 / 3 + 1 / 4))
+    more = sum(1 / i for i in range(5, 13))
+    np.testing.assert_allclose(many_components.log_weights, few.log_weights - more)
+    np.testing.assert_array_equal(many_components.log_levels, few.log_levels)

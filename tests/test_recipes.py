@@ -1,0 +1,332 @@
+"""Both recipes on any small table: what every fit has to keep to, however odd its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedmerdel import simulate
+from fedmerdel.mixture import initialise
+from fedmerdel.mixture.expectations import Expectations, expectations
+from fedmerdel.mixture.fit import Fit, Options, fit_mixture
+from fedmerdel.mixture.history import History
+from fedmerdel.mixture.initialise import kmodes_labels, random_labels
+from fedmerdel.mixture.paper import delete_candidate, merge_candidate
+from fedmerdel.mixture.passes import Workers, count_labels, label_rows
+from fedmerdel.mixture.prior import Prior, uniform_prior
+from fedmerdel.mixture.solution import Problem, pass_on
+from fedmerdel.records.packing import PackedRows
+from tests import reference
+from tests.drawn import dense_tables, priors, seeds
+from tests.reference import Dense, Sums, packed, statistics_from, sums_of
+
+RECIPES = ["default", "paper"]
+STARTS = {"default": "divide", "paper": "kmodes"}
+LAPS = [0, 1, 2, 5, 10, None]
+
+few_rows = st.one_of(st.sampled_from([1, 2, 65]), st.integers(3, 120))
+
+
+def fit_of(
+    table: Dense, prior: Prior, recipe: Any, seed: int = 0, watch: Any = None, **changed: Any
+) -> Fit:
+    how: dict[str, Any] = {
+        "recipe": recipe,
+        "init": STARTS[recipe],
+        "laps": 5,
+        "merge_criterion": "correlation",
+        "tol": 1e-6,
+        "max_iter": 3000,
+        "n_init": 1,
+    }
+    problem = Problem(packed(table), prior, Workers(1))
+    return fit_mixture(problem, Options(**{**how, **changed}), np.random.SeedSequence(seed), watch)
+
+
+def check(fit: Fit, table: Dense, prior: Prior) -> None:
+    """Check what holds for any fit."""
+    stats, history = fit.stats, fit.history
+    total = table.weights.sum()
+    slack = 1e-9 * (1 + abs(fit.elbo))
+
+    assert 1 <= stats.n_clusters <= prior.n_components
+    np.testing.assert_allclose(stats.T.sum(), total, rtol=1e-9)
+    seen = reference.m_step(table, np.zeros((len(table.X), 1)))
+    np.testing.assert_allclose(
+        stats.S.sum(axis=0), np.concatenate(seen.S, axis=1)[0], rtol=1e-9, atol=1e-9 * (1 + total)
+    )
+    assert np.all(np.diff(stats.T) <= 0)  # the largest first
+    assert np.all(stats.h <= 0)
+
+    expected = reference.seven_term_elbo(sums_of(stats, table.n_levels), prior)
+    assert fit.elbo == pytest.approx(expected, rel=1e-9, abs=slack)
+    # One more E and M step, made by the oracle, adds little and takes nothing away.
+    log_r = reference.e_step(table, expectations(stats, prior))
+    further = reference.seven_term_elbo(reference.m_step(table, log_r), prior)
+    assert further >= fit.elbo - slack
+
+    assert history.elbos
+    assert np.all(np.diff(history.elbos) >= -slack)
+    assert history.elbos[-1] == pytest.approx(fit.elbo, rel=1e-9, abs=slack)
+    for move in history.moves:
+        assert move.accepted == (move.elbo_after > move.elbo_before)
+        assert 1 <= move.n_clusters <= prior.n_components
+        assert move.n_rows == len(table.X)
+    assert [m.n_iter for m in history.moves] == sorted(m.n_iter for m in history.moves)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Dense, Prior]:
+    """A table and a prior with up to 12 components, more than rows at times."""
+    table = draw(dense_tables(rows=few_rows, max_variables=8).filter(lambda t: t.weights.max() > 0))
+    return table, draw(priors(table.n_levels, draw(st.sampled_from([1, 2, 3, 5, 12]))))
+
+
+@settings(max_examples=50, deadline=None)
+@given(problems(), seeds, st.sampled_from(["divide", "random"]))
+def test_default_recipe(drawn: tuple[Dense, Prior], seed: int, init: str) -> None:
+    table, prior = drawn
+    check(fit_of(table, prior, "default", seed, init=init), table, prior)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    problems(),
+    seeds,
+    st.sampled_from(LAPS),
+    st.sampled_from(["correlation", "kl", "bhattacharyya", "random"]),
+)
+def test_paper_recipe(
+    drawn: tuple[Dense, Prior], seed: int, laps: int | None, criterion: str
+) -> None:
+    table, prior = drawn
+    fit = fit_of(table, prior, "paper", seed, init="random", laps=laps, merge_criterion=criterion)
+    check(fit, table, prior)
+    assert {move.kind for move in fit.history.moves} <= {"merge", "delete"}
+
+
+def small_simulation(seed: int = 0) -> tuple[Dense, Prior]:
+    X = simulate(400, 30, 4, random_state=seed).X.astype(int)
+    return Dense(X, np.ones(400), np.full(30, 2)), uniform_prior(np.full(30, 2), 0.01, 10)
+
+
+@pytest.mark.parametrize("laps", LAPS)
+def test_any_number_of_laps_converges(laps: int | None) -> None:
+    table, prior = small_simulation()
+    fit = fit_of(table, prior, "paper", laps=laps)
+    check(fit, table, prior)
+    assert fit.converged
+    assert fit.history.n_iter < 3000
+    if laps is None:
+        # Nothing is proposed on the way; only what is no row's cluster is dropped at the end.
+        assert {move.kind for move in fit.history.moves} <= {"delete"}
+    else:
+        assert any(move.accepted for move in fit.history.moves)
+    if laps == 0:
+        accepted = sum(move.accepted for move in fit.history.moves)
+        assert len(fit.history.elbos) == 1 + accepted  # one pass, then proposals only
+
+
+@pytest.mark.parametrize("criterion", ["correlation", "kl", "bhattacharyya", "random"])
+def test_every_criterion_merges(criterion: str) -> None:
+    table, prior = small_simulation(1)
+    fit = fit_of(table, prior, "paper", merge_criterion=criterion)
+    check(fit, table, prior)
+    assert any(move.kind == "merge" and move.accepted for move in fit.history.moves)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("init", ["random", "kmodes", "labels"])
+def test_any_start(recipe: str, init: Any) -> None:
+    table, prior = small_simulation(2)
+    if init == "labels":
+        init = np.arange(400, dtype=np.int64) % 7
+    fit = fit_of(table, prior, recipe, init=init)
+    check(fit, table, prior)
+    assert fit.converged
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_pass_cap_is_kept_and_said(recipe: str) -> None:
+    table, prior = small_simulation(3)
+    fit = fit_of(table, prior, recipe, max_iter=2, tol=1e-9)
+    assert not fit.converged
+    check(fit, table, prior)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_the_best_of_several_starts_is_kept(recipe: str) -> None:
+    table, prior = small_simulation(4)
+    several: list[float] = []
+    best = fit_of(table, prior, recipe, 5, init="random", n_init=6)
+    for start in np.random.SeedSequence(5).spawn(6):
+        problem = Problem(packed(table), prior, Workers(1))
+        how = Options(recipe, "random", 5, "correlation", 1e-6, 3000, 1)  # type: ignore[arg-type]
+        # A fit with one start takes the first seed that its own seed spawns.
+        start_only = _FirstSpawn(start)
+        several.append(fit_mixture(problem, how, start_only).elbo)
+    assert len(set(several)) > 1
+    assert best.elbo == max(several)
+
+
+class _FirstSpawn(np.random.SeedSequence):
+    """A seed that spawns the given one."""
+
+    def __init__(self, first: np.random.SeedSequence) -> None:
+        super().__init__(0)
+        self.first = first
+
+    def spawn(self, n_children: int) -> list[np.random.SeedSequence]:
+        return [self.first]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.array([[0, 2, 1]]),
+        np.array([[-1, 0, -1]]),
+        np.tile([1, 0, 2], (90, 1)),
+        np.full((20, 3), -1),
+        np.array([[0, 0, 0]] * 50 + [[1, 2, 2]] * 50),
+        np.c_[np.zeros(80), np.zeros(80), np.arange(80) % 3].astype(int),
+    ],
+    ids=["one row", "a row with missing", "identical", "all missing", "two kinds", "constant"],
+)
+def test_odd_tables(recipe: str, X: np.ndarray) -> None:
+    table = Dense(X, np.ones(len(X)), np.array([2, 3, 3]))
+    prior = uniform_prior(table.n_levels, 0.01, 6)
+    fit = fit_of(table, prior, recipe)
+    check(fit, table, prior)
+    assert fit.converged
+    distinct = len(np.unique(X, axis=0))
+    assert fit.stats.n_clusters <= distinct
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_more_clusters_than_rows(recipe: str) -> None:
+    rng = np.random.default_rng(1)
+    table = Dense(rng.integers(0, 2, (5, 12)), np.ones(5), np.full(12, 2))
+    prior = uniform_prior(table.n_levels, 0.01, 30)
+    fit = fit_of(table, prior, recipe)
+    check(fit, table, prior)
+    assert fit.stats.n_clusters <= 5
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_weights_count_as_rows(recipe: str) -> None:
+    """Rows of weight 3 and rows written three times give the same fit, from the same start."""
+    X = simulate(150, 40, 3, random_state=5).X.astype(int)
+    labels = np.arange(150, dtype=np.int64) % 6
+    prior = uniform_prior(np.full(40, 2), 0.01, 6)
+    heavy = Dense(X, np.full(150, 3.0), np.full(40, 2))
+    longer = Dense(np.repeat(X, 3, axis=0), np.ones(450), np.full(40, 2))
+    first = fit_of(heavy, prior, recipe, init=labels)
+    second = fit_of(longer, prior, recipe, init=np.repeat(labels, 3))
+    assert first.elbo == pytest.approx(second.elbo, rel=1e-9)
+    np.testing.assert_allclose(first.stats.T, second.stats.T, rtol=1e-4)
+
+
+def test_a_watcher_sees_every_entry() -> None:
+    table, prior = small_simulation(6)
+    seen: list[tuple[int, int]] = []
+
+    def watch(history: History) -> None:
+        seen.append((len(history.elbos), len(history.moves)))
+
+    fit = fit_of(table, prior, "default", watch=watch)
+    assert seen == sorted(seen)
+    assert seen[-1] == (len(fit.history.elbos), len(fit.history.moves))
+
+
+@settings(max_examples=40, deadline=None)
+@given(dense_tables(rows=few_rows, weights=("ones",)), st.integers(1, 12), seeds)
+def test_starts_are_labels(table: Dense, K: int, seed: int) -> None:
+    problem = Problem(packed(table), uniform_prior(table.n_levels, 0.01, K), Workers(1))
+    for make in (kmodes_labels, random_labels):
+        labels = make(problem, K, np.random.default_rng(seed))
+        assert labels.shape == (len(table.X),)
+        assert labels.dtype == np.int64
+        assert labels.min() >= 0
+        assert labels.max() < K
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_kmodes_starts_from_rows_that_count(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every cluster would start from a row of weight 0, no row could get a label."""
+
+    def checked(rows: PackedRows, theta: Expectations, workers: Workers) -> np.ndarray:
+        assert np.isfinite(theta.log_weights).any()
+        return label_rows(rows, theta, workers)
+
+    monkeypatch.setattr(initialise, "label_rows", checked)
+    rng = np.random.default_rng(seed)
+    table = Dense(rng.integers(0, 2, (60, 9)), (np.arange(60) < 4).astype(float), np.full(9, 2))
+    problem = Problem(packed(table), uniform_prior(table.n_levels, 0.01, 3), Workers(1))
+    labels = kmodes_labels(problem, 3, rng)
+    assert set(labels) <= {0, 1, 2}
+
+
+def test_kmodes_finds_modes_that_are_apart() -> None:
+    modes = np.array([[0] * 20, [1] * 20, [0, 1] * 10])
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 3, 300)
+    X = modes[group] ^ (rng.random((300, 20)) < 0.05)
+    table = Dense(X, np.ones(300), np.full(20, 2))
+    problem = Problem(packed(table), uniform_prior(table.n_levels, 0.01, 12), Workers(1))
+    labels = kmodes_labels(problem, 12, rng)
+    purity = [np.bincount(group[labels == k]).max() for k in np.unique(labels)]
+    assert sum(purity) / 300 > 0.98
+
+
+def test_candidates_are_the_papers() -> None:
+    """Appendix C: a pair among the three most alike; a cluster under 5 %, or of three smallest."""
+    table, prior = small_simulation(7)
+    problem = Problem(packed(table), prior, Workers(1))
+    rng = np.random.default_rng(0)
+    labels = rng.permutation(np.repeat(np.arange(6), [150, 120, 60, 35, 19, 16]))
+    stats = count_labels(problem.rows, labels, 6, problem.workers)
+    solution = pass_on(problem, stats)._replace(stats=stats)
+    assert {delete_candidate(solution, rng) for _ in range(60)} == {4, 5}
+    even = solution._replace(stats=stats._replace(T=np.array([90.0, 70, 80, 60, 100, 100])))
+    assert {delete_candidate(even, rng) for _ in range(60)} == {1, 2, 3}
+    pairs = {merge_candidate(problem, solution, "kl", rng) for _ in range(60)}
+    assert len(pairs) == 3
+    anything = {merge_candidate(problem, solution, "random", rng) for _ in range(400)}
+    assert len(anything) == 15
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_proposals_are_made_as_the_paper_says(seed: int) -> None:
+    """Appendix C step by step, on dense arrays, from the same start and for the same clusters."""
+    table, prior = small_simulation(seed)
+    labels = np.random.default_rng(seed).integers(0, 10, 400)
+    # With no laps and two passes allowed: a pass, one merge proposal, one delete proposal.
+    fit = fit_of(table, prior, "paper", seed, init=labels, laps=0, max_iter=2)
+    merge, delete = fit.history.moves[:2]
+    assert (merge.kind, delete.kind) == ("merge", "delete")
+
+    def em(sums: Sums, weights: np.ndarray = table.weights) -> tuple[np.ndarray, Sums]:
+        log_r = reference.e_step(table, expectations(statistics_from(sums), prior))
+        return log_r, reference.m_step(table._replace(weights=weights), log_r)
+
+    log_r, now = em(reference.m_step(table, reference.hard(labels, 10)))
+    assert merge.elbo_before == pytest.approx(reference.seven_term_elbo(now, prior))
+    a, b = merge.clusters
+    together = np.delete(log_r, b, axis=1)
+    together[:, a] = np.logaddexp(log_r[:, a], log_r[:, b])
+    merged_log_r, merged = em(reference.m_step(table, together))
+    assert merge.elbo_after == pytest.approx(reference.seven_term_elbo(merged, prior))
+    if merge.accepted:
+        log_r, now = merged_log_r, merged
+    (k,) = delete.clusters
+    not_its_own = np.where(log_r.argmax(axis=1) == k, 0.0, table.weights)
+    without = Sums(np.delete(now.T, k), [np.delete(S, k, axis=0) for S in now.S], now.h[:-1])
+    _, kept = em(without, not_its_own)
+    _, deleted = em(kept)
+    assert delete.elbo_before == pytest.approx(reference.seven_term_elbo(now, prior))
+    assert delete.elbo_after == pytest.approx(reference.seven_term_elbo(deleted, prior))
