@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 
 class Finding(NamedTuple):
@@ -47,16 +48,20 @@ class Report(NamedTuple):
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Keep this process, and the BLAS inside it, to a single core."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(cores)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cores)
+    """Keep this process to a single core, and the BLAS inside it to a single thread.
+
+    Without the second, the threads of the BLAS would wait for each other on that core.
+    """
+    with threadpool_limits(1):
+        if not hasattr(os, "sched_setaffinity"):
+            yield
+            return
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {max(cores)})
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, cores)
 
 
 def seconds(work: Callable[[], Any]) -> float:

@@ -15,8 +15,9 @@ from tests.reference import Dense
 
 seeds = st.integers(0, 2**32 - 1)
 
-# Kernels work on blocks of 64 rows: sizes at and beside the edges, and any other.
-n_rows = st.one_of(st.sampled_from([1, 2, 63, 64, 65, 128, 129, 200]), st.integers(1, 300))
+# Kernels work on blocks of 64 or 128 rows: sizes at and beside the edges, and any other.
+edges = st.sampled_from([1, 2, 63, 64, 65, 127, 128, 129, 256, 257])
+n_rows = st.one_of(edges, st.integers(1, 300))
 n_clusters = st.one_of(st.integers(1, 6), st.sampled_from([7, 8, 9, 16, 25]))
 max_states = st.sampled_from([16, 256])
 

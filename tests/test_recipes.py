@@ -159,6 +159,20 @@ def test_a_pass_cap_is_kept_and_said(recipe: str) -> None:
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
+def test_rejected_moves_change_nothing(recipe: str) -> None:
+    """Overlapping clusters and a tight limit: on some tables a proposal has to be refused."""
+    n_rejected = 0
+    prior = uniform_prior(np.full(12, 2), 0.01, 4)
+    for seed in range(6):
+        X = simulate(300, 12, 5, beta=(2, 2), random_state=seed).X.astype(int)
+        table = Dense(X, np.ones(300), np.full(12, 2))
+        fit = fit_of(table, prior, recipe, seed)
+        check(fit, table, prior)
+        n_rejected += sum(not move.accepted for move in fit.history.moves)
+    assert n_rejected > 0
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
 def test_the_best_of_several_starts_is_kept(recipe: str) -> None:
     table, prior = small_simulation(4)
     several: list[float] = []

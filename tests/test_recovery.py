@@ -64,8 +64,8 @@ def test_default_finds_clusters_of_mixed_levels_and_sizes() -> None:
     ]
     found = [fitted(table, 20, options("default"), seed) for seed, table in enumerate(tables)]
     n_clusters, gaps = np.array(found).T
-    assert np.sum(n_clusters == 8) >= 5
-    assert gaps.mean() <= 0.015
+    assert np.sum(n_clusters == 8) >= 5  # measured: 6 of 6
+    assert gaps.mean() <= 0.015  # 0.002
 
 
 def test_default_needs_no_tight_limit() -> None:
@@ -89,9 +89,9 @@ def test_paper_with_laps_finds_about_eight_clusters_and_without_far_more() -> No
         how = options("paper", laps, tol=5e-6)
         found = [fitted(table, 20, how, seed) for seed, table in enumerate(tables)]
         counts[laps], gaps[laps] = np.mean(found, axis=0)
-    assert abs(counts[5] - 8) <= 0.7  # measured: 8.1
-    assert counts[None] > 12  # 17.9
-    assert gaps[5] <= 0.02  # 0.012
+    assert abs(counts[5] - 8) <= 0.7  # measured: 8.0
+    assert counts[None] > 12  # 17.1
+    assert gaps[5] <= 0.02  # 0.006
     assert gaps[5] < gaps[None]
 
 
