@@ -24,12 +24,12 @@ def run() -> Report:
     """Measure both figures."""
     rows, X, theta = _setting(100_000)
     with one_core():
-        ours, blas, ratio = in_turns(_pass(rows, theta, Workers()), _blas(X, theta), times=15)
+        ours, blas, ratio = in_turns(_pass(rows, theta, Workers()), _blas(X, theta), times=25)
     del X
     many, _, theta = _setting(1_000_000)
     with Workers(2) as two:
         double, single, gain = in_turns(
-            _pass(many, theta, two), _pass(many, theta, Workers()), times=9
+            _pass(many, theta, two), _pass(many, theta, Workers()), times=15
         )
     return Report(
         [

@@ -83,7 +83,9 @@ def _draw(fits: dict[str, list[MerDel]], best: float) -> None:
         ylabel="nats per row below the best",
         title="20,000 rows, 100 variables, 12 clusters: five starts each",
     )
-    axes.legend(frameon=False, loc="lower left")
+    axes.legend(frameon=False, loc="upper right")
+    axes.set_xticks([0.05, 0.1, 0.2, 0.5, 1.0], ["0.05", "0.1", "0.2", "0.5", "1"])
+    axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(PICTURE, metadata={"Date": None})
     plt.close(figure)

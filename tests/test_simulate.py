@@ -172,8 +172,8 @@ def test_bayes_labels_do_not_depend_on_the_blocks() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"levels": 1}, "levels: give one number of at least 2"),
-        ({"levels": (2, 2)}, "levels: give one number of at least 2, or one for each variable"),
+        ({"levels": 1}, "levels: give one whole number from 2 to 255"),
+        ({"levels": (2, 2)}, "levels: give one whole number from 2 to 255, or one for each variable"),
         ({"cluster_sizes": [10, 20]}, "cluster_sizes: give one size for each cluster"),
         ({"cluster_sizes": [10, 20, 31]}, "cluster_sizes: .*n_rows in all"),
         ({"size_range": (1, 19)}, "size_range: 3 clusters of 1 to 19 rows can't make 60 rows"),
@@ -183,3 +183,31 @@ def test_bayes_labels_do_not_depend_on_the_blocks() -> None:
 def test_what_can_not_be_drawn_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         simulate(60, 4, 3, **options)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"n_clusters": 0},
+        {"n_variables": 0},
+        {"levels": 300},
+        {"levels": 1},
+        {"noisy": 1.5},
+        {"noisy": -1.0},
+        {"n_clusters": 1, "near_identical": True},
+        {"n_clusters": 2, "cluster_sizes": [-10, 110]},
+    ],
+)
+def test_options_that_make_no_table_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(OptionError):
+        simulate(**{"n_rows": 100, **wrong})
+
+
+@pytest.mark.parametrize("levels", [2, 5])
+def test_near_identical_clusters_leave_noise_alone(levels: int) -> None:
+    table = simulate(50, 40, 3, levels=levels, noisy=0.5, near_identical=True, random_state=3)
+    apart = [np.abs(p[-1] - p[-2]).max() for p in table.level_probabilities]
+    assert np.all(np.array(apart)[~table.relevant] == 0)
+    assert np.mean(np.array(apart)[table.relevant] <= 0.1) >= 0.75
+    for p in table.level_probabilities:
+        np.testing.assert_allclose(p.sum(axis=1), 1)

@@ -20,6 +20,10 @@ PAPER_TOLERANCE = 5e-6
 """Nats in all that a pass may still add in the paper's recipe (appendix G.2)."""
 
 
+SMALLEST_PRIOR = 1e-9
+"""Least Dirichlet parameter of a level: below, sums with counts lose it altogether."""
+
+
 def check_options(estimator: Any) -> None:
     """Refuse options of the wrong type or outside what they take."""
     _choice("recipe", estimator.recipe, ("default", "paper"))
@@ -113,8 +117,8 @@ def chosen_prior(prior: Any, codebook: Codebook, alpha: float, max_clusters: int
             "array a variable, in the order of the codebook"
         )
     eps = np.concatenate([part.reshape(-1) for part in parts])
-    if not np.all(np.isfinite(eps) & (eps > 0)):
-        raise OptionError("prior: every number must be finite and above 0")
+    if not np.all(np.isfinite(eps) & (eps >= SMALLEST_PRIOR)):
+        raise OptionError(f"prior: every number must be finite and at least {SMALLEST_PRIOR:g}")
     return fixed._replace(eps=eps)
 
 

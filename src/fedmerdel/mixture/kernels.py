@@ -177,7 +177,7 @@ def label_pass(
         for i in range(size):
             _subtract_max(log_rho[i])
             best = 0
-            while log_rho[i, best] != 0.0:
+            while best + 1 < n_clusters and log_rho[i, best] != 0.0:
                 best += 1
             labels[first + i] = best
 

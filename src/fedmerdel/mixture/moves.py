@@ -119,6 +119,8 @@ def split_moves(
 def delete_bounds(problem: Problem, stats: Statistics) -> FloatArray:
     """Return for each cluster what its deletion adds to the ELBO at least.
 
+    (A row's loss counts for 700 nats at most: no cluster with such rows is a candidate.)
+
     The bound holds q of the other clusters fixed: the rows lose ``ln(1 - r_nk)``, the
     cluster's own q(phi) costs nothing any more, and the weights are shared by fewer.
     """

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import OptionError
+from fedmerdel.study.codebook import MAX_LEVELS
 
 Seed = int | np.random.Generator | None
 
@@ -77,8 +78,8 @@ def simulate(
     size_range : tuple of two ints, optional
         Smallest and largest size of a cluster; sizes are drawn within it.
     near_identical : bool
-        Make the last two clusters near-identical: three quarters of the variables
-        within 0.1 of each other.
+        Make the last two clusters near-identical: three quarters of the relevant
+        variables within 0.1 of each other.
     random_state : int, Generator or None
         A seed gives the same table every time.
 
@@ -94,10 +95,18 @@ def simulate(
     >>> table.X.shape
     (1000, 60)
     """
+    if min(n_rows, n_variables, n_clusters) < 1:
+        raise OptionError("n_rows, n_variables, n_clusters: give whole numbers of at least 1")
+    if not 0 <= noisy <= 1:
+        raise OptionError("noisy: give a share between 0 and 1")
+    if near_identical and n_clusters < 2:
+        raise OptionError("near_identical: takes at least 2 clusters")
     rng = np.random.default_rng(random_state)
     n_levels = (levels,) * n_variables if isinstance(levels, int) else tuple(levels)
-    if len(n_levels) != n_variables or min(n_levels) < 2:
-        raise OptionError("levels: give one number of at least 2, or one for each variable")
+    if len(n_levels) != n_variables or min(n_levels) < 2 or max(n_levels) > MAX_LEVELS:
+        raise OptionError(
+            f"levels: give one whole number from 2 to {MAX_LEVELS}, or one for each variable"
+        )
     relevant = np.arange(n_variables) < round(n_variables * (1 - noisy))
     phi = [
         _level_probabilities(rng, n_clusters if relevant[j] else 1, n_levels[j], beta)
@@ -105,12 +114,12 @@ def simulate(
     ]
     phi = [np.broadcast_to(p, (n_clusters, p.shape[1])).copy() for p in phi]
     if near_identical:
-        _copy_last_cluster(rng, phi)
+        _copy_last_cluster(rng, [p for j, p in enumerate(phi) if relevant[j]])
     if cluster_sizes is None:
         sizes = _sizes(rng, n_rows, n_clusters, size_range)
     else:
         sizes = np.asarray(cluster_sizes, dtype=np.int64)
-        if len(sizes) != n_clusters or sizes.sum() != n_rows:
+        if len(sizes) != n_clusters or sizes.sum() != n_rows or sizes.min() < 0:
             raise OptionError("cluster_sizes: give one size for each cluster, n_rows in all")
     labels = rng.permutation(np.repeat(np.arange(n_clusters), sizes))
     X = np.empty((n_rows, n_variables), dtype=np.uint8)
@@ -167,13 +176,17 @@ def _level_probabilities(
 
 
 def _copy_last_cluster(rng: np.random.Generator, phi: list[NDArray[np.float64]]) -> None:
-    """Give the last cluster the one before's probabilities, within 0.1, on 3/4 of variables."""
+    """Give the last cluster the one before's probabilities, within 0.1, on 3/4 of variables.
+
+    Some of one level's probability goes to another, so that they still add up to 1.
+    """
     for j in rng.choice(len(phi), size=round(0.75 * len(phi)), replace=False):
         p = phi[j]
-        p[-1] = np.clip(p[-2] + rng.uniform(-0.1, 0.1, size=p.shape[1]), 0.001, 0.999)
-        if p.shape[1] == 2:
-            p[-1, 0] = 1 - p[-1, 1]
-        p[-1] /= p[-1].sum()
+        p[-1] = p[-2]
+        giver, taker = rng.choice(p.shape[1], size=2, replace=False)
+        moved = min(rng.uniform(0.0, 0.1), p[-1, giver])
+        p[-1, giver] -= moved
+        p[-1, taker] += moved
 
 
 def _sizes(
