@@ -21,6 +21,8 @@ BENCHMARKS = {
     "start_up": "Starting up",
     "vicatmix": "The same ELBO as VICatMix",
     "traces": "The ELBO over time",
+    "federation": "One-shot federation",
+    "real_tables": "One-shot federation of real tables",
 }
 
 

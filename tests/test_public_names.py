@@ -12,18 +12,32 @@ import pytest
 import fedmerdel
 
 NAMES = [
+    "Ancestor",
+    "Assignment",
     "Codebook",
     "ConstantColumnWarning",
     "DataError",
+    "FedMerDel",
     "FedMerDelError",
     "FedMerDelWarning",
     "FileError",
+    "GlobalModel",
     "MerDel",
     "Move",
     "OptionError",
+    "Policy",
     "SimulatedTable",
+    "SiteSummary",
+    "Study",
     "Variable",
+    "assign",
     "bayes_labels",
+    "custom_policy",
+    "draft_study",
+    "fit_site",
+    "merge_sites",
+    "policy_named",
+    "score_samples",
     "simulate",
 ]
 

@@ -1,9 +1,14 @@
 """Bayesian clustering of binary and categorical tables, on one machine and across sites.
 
-`MerDel` clusters one table and finds the number of clusters by itself.
+`MerDel` clusters one table and finds the number of clusters by itself. Across sites:
+`fit_site` at each site gives a `SiteSummary`, the only thing that leaves it; `merge_sites`
+at the centre makes a `GlobalModel` of these; `assign` at each site gives its rows to the
+common clusters.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from fedmerdel.errors import (
     ConstantColumnWarning,
@@ -13,25 +18,57 @@ from fedmerdel.errors import (
     FileError,
     OptionError,
 )
-from fedmerdel.estimators import MerDel
 from fedmerdel.mixture.history import Move
+from fedmerdel.model.global_model import Ancestor, GlobalModel, merge_sites
+from fedmerdel.records.draft import draft_study
 from fedmerdel.records.simulate import SimulatedTable, bayes_labels, simulate
+from fedmerdel.release.summary import SiteSummary
+from fedmerdel.site.assign import Assignment, assign, score_samples
+from fedmerdel.site.fit_site import fit_site
 from fedmerdel.study.codebook import Codebook, Variable
+from fedmerdel.study.policy import Policy, custom_policy, policy_named
+from fedmerdel.study.protocol import Study
+
+if TYPE_CHECKING:
+    from fedmerdel.estimators import FedMerDel, MerDel
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Ancestor",
+    "Assignment",
     "Codebook",
     "ConstantColumnWarning",
     "DataError",
+    "FedMerDel",
     "FedMerDelError",
     "FedMerDelWarning",
     "FileError",
+    "GlobalModel",
     "MerDel",
     "Move",
     "OptionError",
+    "Policy",
     "SimulatedTable",
+    "SiteSummary",
+    "Study",
     "Variable",
+    "assign",
     "bayes_labels",
+    "custom_policy",
+    "draft_study",
+    "fit_site",
+    "merge_sites",
+    "policy_named",
+    "score_samples",
     "simulate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators when they are first used: scikit-learn takes longer than all else."""
+    if name in ("FedMerDel", "MerDel"):
+        from fedmerdel import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'fedmerdel' has no attribute {name!r}")

@@ -1,26 +1,40 @@
-"""Readable files with a version: JSON that people can open, written whole or not at all."""
+"""Readable files: text, and JSON with a version, written whole or not at all."""
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from uuid import uuid4
 
 from fedmerdel.errors import FileError
 
 
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file; an earlier one stays until the new one is complete."""
+    with _replacement(Path(path)) as file:
+        file.write(text)
+
+
 def write_json(path: str | Path, kind: str, version: int, content: dict[str, Any]) -> None:
     """Write a document of a kind; an earlier file stays until the new one is complete."""
-    target = Path(path)
     document = {"kind": kind, "version": version, **content}
+    with _replacement(Path(path)) as file:
+        json.dump(document, file, ensure_ascii=False, allow_nan=False)
+        file.write("\n")
+
+
+@contextmanager
+def _replacement(target: Path) -> Iterator[TextIO]:
+    """Open a file beside the target, which takes its place if all goes well."""
     # Not tempfile, whose files no one else may read.
     part = target.parent / f".{target.name}.{uuid4().hex}"
     try:
-        with part.open("x", encoding="utf-8") as file:
-            json.dump(document, file, ensure_ascii=False, allow_nan=False)
-            file.write("\n")
+        # The same bytes on every system.
+        with part.open("x", encoding="utf-8", newline="\n") as file:
+            yield file
         part.replace(target)
     except OSError:
         raise FileError(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils.validation import check_random_state
 
 from fedmerdel.errors import OptionError
 from fedmerdel.mixture.fit import Init, Recipe
@@ -60,8 +60,18 @@ def check_share(name: str, value: Any) -> None:
         raise OptionError(f"{name}: give a number between 0 and 1")
 
 
+def thread_count(n_jobs: int | None) -> int:
+    """Return the threads that were asked for; below 0 counts down from all cores."""
+    if n_jobs is not None and n_jobs > 0:
+        return n_jobs
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return 1 if n_jobs is None else max(1, (cores or 1) + 1 + n_jobs)
+
+
 def checked_seed(random_state: Any) -> np.random.RandomState:
     """Return the source of random numbers that was asked for."""
+    from sklearn.utils.validation import check_random_state
+
     try:
         seed: np.random.RandomState = check_random_state(random_state)
     except ValueError:

@@ -44,11 +44,24 @@ SMALLEST_HALF = 4.0
 
 
 class Limits(NamedTuple):
-    """What the search may use: clusters, passes over all rows, and nats still to gain."""
+    """What the search may use.
+
+    Attributes
+    ----------
+    max_clusters : int
+        Most clusters.
+    max_iter : int
+        Most passes over all rows.
+    tol : float
+        Nats that passes to come may still gain at the end.
+    thorough : bool
+        Whether to try merges that need passes to pay, once there is nothing else to do.
+    """
 
     max_clusters: int
     max_iter: int
     tol: float
+    thorough: bool = True
 
 
 def fit_adaptive(
@@ -68,7 +81,7 @@ def fit_adaptive(
         else:
             solution = pass_on(sample, found)
         record.add_pass(solution.elbo, solution.n_clusters)
-        thorough = rows is problem.rows
+        thorough = limits.thorough and rows is problem.rows
         solution = _search(sample, solution, limits, thorough, rng, record)
         found = solution.stats
     while True:
@@ -78,7 +91,7 @@ def fit_adaptive(
         if not moved or not converged:
             return solution, converged
         settled = solution.elbo
-        solution = _search(problem, solution, limits, True, rng, history)
+        solution = _search(problem, solution, limits, limits.thorough, rng, history)
         if solution.elbo - settled < limits.tol:
             return solution, converged
 

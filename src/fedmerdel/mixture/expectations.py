@@ -32,12 +32,17 @@ class Expectations(NamedTuple):
 
 
 def expectations(stats: Statistics, prior: Prior) -> Expectations:
-    """M step and expectations: alpha* = alpha0 + T, eps* = eps + S (equation epsdef).
-
-    The total of alpha* counts the empty components too: they are in the prior.
-    """
-    alpha_total = prior.n_components * prior.alpha + stats.T.sum()
+    """M step and expectations: alpha* = alpha0 + T, eps* = eps + S (equation epsdef)."""
     eps = prior.eps + stats.S
     totals = sum_levels(eps, prior.offsets)
     log_levels = digamma(eps) - np.repeat(digamma(totals), prior.n_levels, axis=1)
-    return Expectations(digamma(prior.alpha + stats.T) - digamma(alpha_total), log_levels)
+    return Expectations(expected_log_weights(stats.T, prior), log_levels)
+
+
+def expected_log_weights(T: FloatArray, prior: Prior) -> FloatArray:
+    """Return ``E[ln pi_k]`` (equation Epi).
+
+    The total of alpha* counts the empty components too: they are in the prior.
+    """
+    alpha_total = prior.n_components * prior.alpha + T.sum()
+    return np.asarray(digamma(prior.alpha + T) - digamma(alpha_total))

@@ -44,6 +44,9 @@ class Options:
         Most passes over all rows.
     n_init : int
         Starts.
+    thorough : bool
+        Of the default recipe: try merges that need passes to pay. A site does not: what
+        its few rows can't tell apart, all sites' rows together may.
     """
 
     recipe: Recipe
@@ -53,6 +56,7 @@ class Options:
     tol: float
     max_iter: int
     n_init: int
+    thorough: bool = True
 
 
 class Fit(NamedTuple):
@@ -109,7 +113,7 @@ def _search(
         labels = start_labels(options.init, problem, n_clusters, rng)
         start = count_labels(problem.rows, labels, n_clusters, problem.workers)
     if options.recipe == "default":
-        limits = Limits(n_clusters, options.max_iter, options.tol)
+        limits = Limits(n_clusters, options.max_iter, options.tol, options.thorough)
         return fit_adaptive(problem, start, limits, rng, history)
     assert start is not None
     schedule = Schedule(options.laps, options.merge_criterion, options.tol, options.max_iter)

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from fedmerdel.study.protocol import Study
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -54,3 +56,9 @@ def ln_beta(eps: FloatArray, offsets: IntArray) -> FloatArray:
     """``sum_j ln B(eps_j)``, B the multivariate beta function: (..., M) to (...)."""
     totals = sum_levels(eps, offsets)
     return np.asarray(gammaln(eps).sum(axis=-1) - gammaln(totals).sum(axis=-1))
+
+
+def study_prior(study: Study, n_components: int) -> Prior:
+    """Return a study's prior for this many components."""
+    prior = uniform_prior(study.codebook.n_levels, study.alpha, n_components)
+    return prior if study.prior is None else prior._replace(eps=np.array(study.prior))

@@ -114,6 +114,33 @@ class Table:
         """What the columns hold; the first use passes over all rows."""
         return scan(self.fill, self.n_rows, self.n_columns, self.tall)
 
+    def select(self, names: Sequence[str]) -> Table:
+        """Return a table of some columns, in the order in which they are named.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of columns; entries are not copied.
+
+        Raises
+        ------
+        DataError
+            If there is no such column, or no name; all that are missing are named.
+        """
+        if tuple(names) == self.names:
+            return self
+        at = {name: position for position, name in enumerate(self.names)}
+        absent = [name for name in names if name not in at]
+        if absent:
+            noun = "column" if len(absent) == 1 else "columns"
+            listed = ", ".join(repr(name) for name in absent)
+            raise DataError(f"{self.prefix}the table has no {noun} {listed}: check the spelling")
+        if len(names) == 0:
+            raise DataError(f"{self.prefix}no columns are selected: name at least one")
+        columns = tuple(self.columns[at[name]] for name in names)
+        # Without the matrix: a part of it would be a copy, and its columns are views.
+        return Table(tuple(names), columns, self.n_rows, self.named, self.origin)
+
     def fill(self, out: NDArray[np.uint16], start: int) -> None:
         """Write positions of the rows from `start` on; see `scan`."""
         if self.matrix is not None:

@@ -1,8 +1,7 @@
-"""The scikit-learn face: `MerDel` clusters one categorical table."""
+"""`MerDel` clusters one categorical table."""
 
 from __future__ import annotations
 
-import os
 import warnings
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -11,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fedmerdel import saved
+from fedmerdel.estimators.columns import CategoricalColumns
 from fedmerdel.mixture import predictive
 from fedmerdel.mixture.expectations import expectations
 from fedmerdel.mixture.fit import Options, fit_mixture
@@ -31,17 +31,18 @@ from fedmerdel.options import (
     checked_seed,
     chosen_prior,
     chosen_tolerance,
+    thread_count,
 )
 from fedmerdel.progress import shown
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.encode import decode, encode
 from fedmerdel.records.infer import infer_codebook
 from fedmerdel.records.packing import PackedRows, repack
-from fedmerdel.records.tables import Table, open_table
+from fedmerdel.records.tables import open_table
 from fedmerdel.study.codebook import Codebook
 
 
-class MerDel(ClusterMixin, BaseEstimator):
+class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
     """Cluster a categorical table and find the number of clusters.
 
     Variational inference for a finite Dirichlet-categorical mixture, with moves that
@@ -344,19 +345,6 @@ class MerDel(ClusterMixin, BaseEstimator):
     def _by_variable(self, by_level: FloatArray) -> list[FloatArray]:
         return np.split(by_level, self._prior.offsets[1:-1], axis=1)
 
-    def _note_columns(self, X: Any, table: Table, *, reset: bool) -> None:
-        """Let scikit-learn note, or check, the number and names of the columns."""
-        if not isinstance(X, (str, Path)):
-            columns: Any = np.empty((1, table.n_columns))
-            if table.named:  # an empty frame will do: X may be lazy, or unknown to scikit-learn
-                import pyarrow as pa
-
-                columns = pa.table({name: [] for name in table.names})
-            validate_data(self, columns, reset=reset, skip_check_array=True)
-        elif reset:
-            self.n_features_in_ = table.n_columns
-            self.feature_names_in_ = np.array(table.names, dtype=object)
-
     def _rows(self, X: Any) -> PackedRows:
         check_is_fitted(self)
         table = open_table(X)
@@ -364,16 +352,7 @@ class MerDel(ClusterMixin, BaseEstimator):
         return encode(table, self.codebook_, owner=type(self).__name__)
 
     def _workers(self) -> Workers:
-        n_jobs = 1 if self.n_jobs is None else self.n_jobs
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        return Workers(n_jobs if n_jobs > 0 else max(1, (cores or 1) + 1 + n_jobs))
+        return Workers(thread_count(self.n_jobs))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_stats")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.allow_nan = True
-        return tags

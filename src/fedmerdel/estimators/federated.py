@@ -1,0 +1,342 @@
+"""`FedMerDel` clusters rows of many sites, or batches, as a federation would."""
+
+from __future__ import annotations
+
+import warnings
+from importlib.metadata import version
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from fedmerdel.errors import DataError, OptionError
+from fedmerdel.estimators.columns import CategoricalColumns
+from fedmerdel.federation.search import Search
+from fedmerdel.mixture.elbo import elbo
+from fedmerdel.mixture.fit import Options
+from fedmerdel.mixture.passes import Workers, label_rows, log_evidence, responsibilities
+from fedmerdel.mixture.predictive import predictive
+from fedmerdel.mixture.prior import FloatArray, IntArray, study_prior
+from fedmerdel.mixture.similarity import MergeCriterion
+from fedmerdel.model.global_model import Ancestor, GlobalModel, merge_sites
+from fedmerdel.options import (
+    check_options,
+    check_whole,
+    checked_seed,
+    chosen_prior,
+    chosen_tolerance,
+    thread_count,
+)
+from fedmerdel.progress import shown
+from fedmerdel.records.encode import encode
+from fedmerdel.records.infer import infer_codebook
+from fedmerdel.records.packing import PackedRows, repack
+from fedmerdel.records.tables import open_table
+from fedmerdel.release.cells import HardCounts
+from fedmerdel.release.disclosure import protect
+from fedmerdel.release.summary import SiteSummary, check_site_name
+from fedmerdel.site.assign import site_expectations
+from fedmerdel.site.local_fit import LocalFit, fit_rows
+from fedmerdel.study.codebook import Codebook
+from fedmerdel.study.policy import policy_named
+from fedmerdel.study.protocol import Study
+
+ROWS_PER_BATCH = 5000
+"""Rows of a random batch, about, where neither sites nor a number of batches are given."""
+
+MISSING_GROUPS = frozenset({"", "nan", "NaN", "None", "NaT", "<NA>"})
+"""Texts of what is no name of a site, from whatever library."""
+
+
+class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
+    """Cluster the rows of several sites through their statistics alone (the paper's FedMerDel).
+
+    Each site is fitted by itself; then the sites' clusters are merged by gain in the
+    evidence lower bound, computed from summaries. In one process, for research: across
+    real sites, use `fit_site` and `merge_sites`, or the command line.
+
+    Parameters
+    ----------
+    max_clusters : int, default=20
+        Most clusters that a site may find.
+    n_batches : int or None, default=None
+        Random batches where `fit` is given no `groups`; None is one per 5,000 rows.
+    search : {"exact", "tree", "greedy", "random"}, default="exact"
+        How the global clusters are searched; see `merge_sites`.
+    recipe, laps, merge_criterion, alpha, tol, absolute_tol, max_iter, n_init, prior
+        Of the fit at each site; see `MerDel`. `merge_criterion` also serves the paper's
+        searches, "greedy" and "random".
+    codebook : Codebook or None, default=None
+        Variables and levels. None takes them from the table given to `fit`.
+    n_jobs : int or None, default=None
+        Threads; the result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        A number gives the same result every time.
+    verbose : int, default=0
+        1 shows a line that moves while a site is fitted.
+
+    Attributes
+    ----------
+    labels_ : int64 array (N,)
+        The global cluster of each row, assigned anew with its site's own weights.
+    frozen_labels_ : int64 array (N,)
+        The paper's labels: each row keeps its local cluster's company.
+    n_clusters_ : int
+        Global clusters.
+    lower_bound_ : float
+        The global ELBO in nats, of the frozen responsibilities.
+    lineage_ : tuple of Ancestor
+        Where each local cluster went.
+    model_ : GlobalModel
+        The merged clusters.
+    n_iter_ : int
+        Passes of the site that took the most.
+    codebook_ : Codebook
+        Variables and levels.
+    n_features_in_, feature_names_in_
+        Variables, and their names where the table has any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedmerdel import FedMerDel, simulate
+    >>> table = simulate(4000, n_clusters=5, random_state=1)
+    >>> hospital = np.arange(4000) % 4
+    >>> FedMerDel(random_state=1).fit(table.X, groups=hospital).n_clusters_
+    5
+    """
+
+    def __init__(
+        self,
+        max_clusters: int = 20,
+        *,
+        n_batches: int | None = None,
+        search: Search = "exact",
+        recipe: Literal["default", "paper"] = "default",
+        laps: int | None = 5,
+        merge_criterion: MergeCriterion = "correlation",
+        alpha: float = 0.01,
+        tol: float | None = None,
+        absolute_tol: float | None = None,
+        max_iter: int = 1000,
+        n_init: int = 1,
+        prior: Literal["fixed"] | Any = "fixed",
+        codebook: Codebook | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.max_clusters = max_clusters
+        self.n_batches = n_batches
+        self.search = search
+        self.recipe = recipe
+        self.laps = laps
+        self.merge_criterion = merge_criterion
+        self.alpha = alpha
+        self.tol = tol
+        self.absolute_tol = absolute_tol
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.prior = prior
+        self.codebook = codebook
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Fit each site and merge the sites' clusters.
+
+        Parameters
+        ----------
+        X : array, pandas, polars or Arrow table, or path of a CSV or Parquet file
+            The rows of all sites.
+        y : None
+            Ignored.
+        groups : array (N,), optional
+            The site of each row; without it, rows go to random batches.
+        sample_weight : array (N,), optional
+            Weight of each row; one of weight 0 gets a label, but has no say in the clusters.
+
+        Returns
+        -------
+        FedMerDel
+            This estimator, fitted.
+        """
+        check_options(self)
+        if self.n_batches is not None:
+            check_whole("n_batches", self.n_batches, at_least=1)
+        table = open_table(X)
+        codebook = self.codebook if self.codebook is not None else infer_codebook(table)
+        rows = encode(table, codebook, sample_weight, owner=type(self).__name__)
+        entropy = int(checked_seed(self.random_state).randint(2**31 - 1))
+        names, site = self._sites(groups, rows.n_rows, np.random.default_rng(entropy))
+        # A site whose rows all have weight 0 has nothing to say; they are labelled all the same.
+        weighty = np.flatnonzero(rows.weights)
+        sites = np.unique(site[weighty]).tolist()
+        study = self._study(codebook, entropy)
+        seeds = np.random.SeedSequence(entropy).spawn(len(names))
+        with Workers(thread_count(self.n_jobs)) as workers:
+            fits = {
+                names[b]: self._fit_one(
+                    rows.take(weighty[site[weighty] == b]), study, seeds[b], workers
+                )
+                for b in sites
+            }
+            summaries = [_summary(study, name, fit) for name, fit in fits.items()]
+            criterion = "correlation" if self.merge_criterion == "random" else self.merge_criterion
+            model = merge_sites(study, summaries, self.search, criterion=criterion)
+            labels, frozen_labels = _labels(rows, site, names, fits, model, workers)
+        # Nothing is set before all is known: a fit that fails leaves the estimator as it was.
+        self._note_columns(X, table, reset=True)
+        self.labels_: IntArray = labels
+        self.frozen_labels_: IntArray = frozen_labels
+        self.model_ = model
+        self.codebook_ = codebook
+        self.n_clusters_ = model.n_clusters
+        self.lower_bound_ = model.lower_bound
+        self.lineage_: tuple[Ancestor, ...] = model.lineage
+        self.n_iter_ = max(fit.n_iter for fit in fits.values())
+        if not all(fit.converged for fit in fits.values()):
+            warnings.warn(
+                f"a site has not converged after {self.max_iter} passes: raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def predict(self, X: Any) -> IntArray:
+        """Return the most probable global cluster of each row."""
+        rows = self._rows(X)
+        with Workers(thread_count(self.n_jobs)) as workers:
+            return label_rows(rows, site_expectations(self.model_, None), workers)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probability of each global cluster for each row: (N, K)."""
+        rows = self._rows(X)
+        with Workers(thread_count(self.n_jobs)) as workers:
+            return responsibilities(rows, site_expectations(self.model_, None), workers)
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return the log predictive probability of each row under the global model."""
+        rows = self._rows(X)
+        theta = predictive(self.model_.statistics, self.model_.prior)
+        with Workers(thread_count(self.n_jobs)) as workers:
+            return log_evidence(rows, theta, workers)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean of `score_samples`; the higher the better. `y` is ignored."""
+        return float(np.mean(self.score_samples(X)))
+
+    def _rows(self, X: Any) -> PackedRows:
+        check_is_fitted(self)
+        table = open_table(X)
+        self._note_columns(X, table, reset=False)
+        return encode(table, self.codebook_, owner=type(self).__name__)
+
+    def _sites(
+        self, groups: Any, n_rows: int, rng: np.random.Generator
+    ) -> tuple[list[str], IntArray]:
+        """Return the sites' names and the site of each row."""
+        if groups is None:
+            n_batches = self.n_batches or max(1, round(n_rows / ROWS_PER_BATCH))
+            n_batches = min(n_batches, n_rows)
+            width = len(str(n_batches - 1))
+            names = [f"batch {b:0{width}d}" for b in range(n_batches)]
+            return names, rng.permutation(np.arange(n_rows) % n_batches)
+        given: NDArray[Any] = np.asarray(groups)
+        if given.shape != (n_rows,):
+            raise OptionError("groups: give the site of each row of the table")
+        if self.n_batches is not None:
+            warnings.warn("n_batches is not used: groups are given", UserWarning, stacklevel=3)
+        found, site = np.unique(given.astype(str), return_inverse=True)
+        names = [str(name) for name in found]
+        if not MISSING_GROUPS.isdisjoint(names):
+            raise OptionError("groups: the site of a row is missing: give one for each row")
+        try:
+            for name in names:
+                check_site_name(name)
+        except DataError:  # it quotes the name
+            raise OptionError(
+                "groups: a site has a name that no folder can have: leave out / \\ : and spaces "
+                "at the ends"
+            ) from None
+        return names, site.reshape(-1).astype(np.int64)
+
+    def _study(self, codebook: Codebook, entropy: int) -> Study:
+        prior = chosen_prior(self.prior, codebook, self.alpha, self.max_clusters)
+        return Study(
+            "FedMerDel",
+            codebook,
+            max_clusters=int(self.max_clusters),
+            recipe=self.recipe,
+            laps=self.laps,
+            merge_criterion=self.merge_criterion,
+            alpha=float(self.alpha),
+            prior=tuple(prior.eps.tolist()),
+            policy=policy_named("none"),
+            seed=entropy,
+        )
+
+    def _fit_one(
+        self, rows: PackedRows, study: Study, seed: np.random.SeedSequence, workers: Workers
+    ) -> LocalFit:
+        total = float(rows.weights.sum())
+        options = Options(
+            recipe=self.recipe,
+            init="divide" if self.recipe == "default" else "kmodes",
+            laps=self.laps,
+            merge_criterion=self.merge_criterion,
+            tol=chosen_tolerance(self.tol, self.absolute_tol, self.recipe, total),
+            max_iter=self.max_iter,
+            n_init=self.n_init,
+            thorough=False,
+        )
+        prior = study_prior(study, study.max_clusters)
+        with shown(self.verbose, rows.n_rows, total) as watch:
+            return fit_rows(repack(rows), prior, options, seed, workers, watch)
+
+
+def _labels(
+    rows: PackedRows,
+    site: IntArray,
+    names: list[str],
+    fits: dict[str, LocalFit],
+    model: GlobalModel,
+    workers: Workers,
+) -> tuple[IntArray, IntArray]:
+    """Return labels anew, with the site's own weights, and as the paper freezes them."""
+    labels = np.empty(rows.n_rows, dtype=np.int64)
+    frozen_labels = np.empty(rows.n_rows, dtype=np.int64)
+    became = {(a.site, a.local_cluster): a.cluster for a in model.lineage}
+    for b, name in enumerate(names):
+        at = np.flatnonzero(site == b)
+        part = rows.take(at)
+        fit = fits.get(name)
+        theta = site_expectations(model, None if fit is None else name)
+        labels[at] = frozen_labels[at] = label_rows(part, theta, workers)
+        if fit is not None:
+            cluster = np.array([became[name, k] for k in range(fit.stats.n_clusters)])
+            frozen_labels[at] = cluster[label_rows(part, fit.theta, workers)]
+    return labels, frozen_labels
+
+
+def _summary(study: Study, site: str, fit: LocalFit) -> SiteSummary:
+    """Return the exact summary of a fit: nothing leaves, so nothing is protected."""
+    prior = study_prior(study, study.max_clusters)
+    hard = HardCounts(fit.stats.T, fit.stats.S)
+    protected = protect(fit.stats, hard, fit.overlap, prior, study.policy)
+    return SiteSummary(
+        study_hash=study.hash,
+        site=site,
+        software=f"fedmerdel {version('fedmerdel')}",
+        n_components=study.max_clusters,
+        statistics=fit.stats,
+        overlap=fit.overlap,
+        outcomes={},
+        elbo=elbo(fit.stats, prior),
+        report=protected.report,
+        codebook=study.codebook,
+    )

@@ -1,0 +1,1 @@
+"""The coordinating centre: merging the clusters of all sites from their statistics alone."""

@@ -1,0 +1,1 @@
+"""The global model: what all sites found together. It holds no row."""

@@ -1,0 +1,150 @@
+"""A global model as a folder of readable files.
+
+``model.json`` says how it was made, ``study.toml`` for which study, ``clusters.csv`` what is
+in each cluster, ``lineage.csv`` where each local cluster went, and ``sites/`` holds what
+the sites sent: the model is made of these, so they are all that is read back.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from math import isclose
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from fedmerdel.errors import DataError, FileError
+from fedmerdel.files import read_json, write_json, write_text
+from fedmerdel.mixture.predictive import mean_levels
+from fedmerdel.model.global_model import CRITERIA, SEARCHES, GlobalModel, check_summaries
+from fedmerdel.release.summary import SiteSummary
+from fedmerdel.study.protocol import Study
+
+KIND = "fedmerdel model"
+VERSION = 1
+PARTS = {"model.json", "study.toml", "clusters.csv", "lineage.csv", "sites"}
+
+
+def save_model(model: GlobalModel, path: str | Path) -> None:
+    """Write the folder whole or not at all; an earlier model there is replaced."""
+    target = Path(path)
+    _check_replaceable(target)
+    part = target.parent / f".{target.name}.{uuid4().hex}"
+    try:
+        (part / "sites").mkdir(parents=True)
+        _write_parts(model, part)
+        _replace_folder(part, target)
+    except OSError:
+        raise FileError(
+            f"folder {str(target)!r} can't be written: check its name, folder and free space"
+        ) from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def load_model(path: str | Path) -> GlobalModel:
+    """Read a folder written by `save_model`."""
+    source = Path(path)
+    content = read_json(source / "model.json", KIND, VERSION)
+    study = Study.load(source / "study.toml")
+    if content.get("study_hash") != study.hash:
+        raise FileError(f"folder {str(source)!r}: study.toml was changed after the merge")
+    try:
+        summaries = tuple(SiteSummary.load(source / "sites" / name) for name in content["sites"])
+        check_summaries(study, summaries)
+        groups = tuple(np.array(group, dtype=np.int64) for group in content["groups"])
+        model = GlobalModel(study, summaries, groups, content["search"], content["criterion"])
+        if _belongs(model, content):
+            return model
+    except DataError as error:
+        raise DataError(f"folder {str(source)!r}: {error}") from None
+    except (KeyError, TypeError, ValueError, OverflowError):
+        pass
+    raise FileError(f"file {str(source / 'model.json')!r} is damaged or was changed: merge again")
+
+
+def _belongs(model: GlobalModel, content: dict[str, Any]) -> bool:
+    """Whether groups and summaries are those that `model.json` was written for."""
+    # Groups number the clusters through all sites, so the sites' order counts.
+    names = list(model.sites)
+    n_local = sum(summary.n_clusters for summary in model.summaries)
+    return (
+        names == content["sites"] == sorted(names)
+        and model.search in SEARCHES
+        and model.criterion in CRITERIA
+        and model.n_clusters == content["n_clusters"]
+        and all(len(group) > 0 for group in model.groups)
+        and np.array_equal(np.sort(np.concatenate(model.groups)), np.arange(n_local))
+        # Another release of a library may round it otherwise.
+        and isclose(model.lower_bound, content["lower_bound"], rel_tol=1e-9)
+    )
+
+
+def _check_replaceable(target: Path) -> None:
+    """Refuse to write over anything but an earlier model with nothing beside it."""
+    if not target.exists():
+        return
+    try:
+        content = json.loads((target / "model.json").read_text(encoding="utf-8"))
+        if content["kind"] == KIND and {entry.name for entry in target.iterdir()} <= PARTS:
+            return
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise FileError(f"{str(target)!r} is there and is no model, or holds more: name another folder")
+
+
+def _replace_folder(part: Path, target: Path) -> None:
+    """Put the new folder in place; the old one is back if that fails."""
+    if not target.exists():
+        part.rename(target)
+        return
+    old = target.parent / f".{target.name}.{uuid4().hex}"
+    target.rename(old)
+    try:
+        part.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_parts(model: GlobalModel, part: Path) -> None:
+    for summary in model.summaries:
+        summary.save(part / "sites" / summary.site)
+    model.study.save(part / "study.toml")
+    write_text(part / "clusters.csv", _clusters(model))
+    lineage = [["site", "local_cluster", "cluster", "rows"]]
+    lineage += [[a.site, str(a.local_cluster), str(a.cluster), repr(a.rows)] for a in model.lineage]
+    write_text(part / "lineage.csv", _csv(lineage))
+    content = {
+        "study_hash": model.study.hash,
+        "sites": list(model.sites),
+        "search": model.search,
+        "criterion": model.criterion,
+        "n_clusters": model.n_clusters,
+        "lower_bound": model.lower_bound,
+        "groups": [group.tolist() for group in model.groups],
+    }
+    write_json(part / "model.json", KIND, VERSION, content)
+
+
+def _clusters(model: GlobalModel) -> str:
+    """Return the share of each level in each cluster, and the clusters' rows first."""
+    head = ["variable", "level", *(f"cluster_{k}" for k in range(model.n_clusters))]
+    rows = [head, ["rows", "", *(repr(float(T)) for T in model.statistics.T)]]
+    shares = mean_levels(model.statistics, model.prior).T
+    names = [(v.name, level) for v in model.study.codebook.variables for level in v.levels]
+    for (name, level), row in zip(names, shares, strict=True):
+        rows.append([name, level, *(f"{share:.6f}" for share in row)])
+    return _csv(rows)
+
+
+def _csv(rows: list[list[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

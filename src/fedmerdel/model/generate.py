@@ -1,0 +1,41 @@
+"""Rows that the model makes up: drawn from its clusters, nobody's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerdel.mixture.predictive import draw
+from fedmerdel.mixture.prior import IntArray
+from fedmerdel.model.global_model import GlobalModel
+
+
+def sample(
+    model: GlobalModel, n_rows: int, random_state: int | None = None
+) -> tuple[NDArray[Any], IntArray]:
+    """Draw rows from the global clusters.
+
+    Parameters
+    ----------
+    model : GlobalModel
+        The clusters.
+    n_rows : int
+        Rows to draw.
+    random_state : int or None
+        A number gives the same rows every time.
+
+    Returns
+    -------
+    X : object array (n_rows, P)
+        Values of the codebook.
+    clusters : int64 array (n_rows,)
+        The cluster of each.
+    """
+    rng = np.random.default_rng(random_state)
+    levels, clusters = draw(model.statistics, model.prior, n_rows, rng)
+    X = np.empty(levels.shape, dtype=object)
+    for j, variable in enumerate(model.study.codebook.variables):
+        X[:, j] = np.array(variable.values, dtype=object)[levels[:, j]]
+    return X, clusters

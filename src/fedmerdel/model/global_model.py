@@ -1,0 +1,232 @@
+"""The clusters of all sites, merged: `merge_sites` makes a `GlobalModel` from summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerdel.errors import DataError, OptionError
+from fedmerdel.federation.merging import LocalClusters, local_clusters, merged_statistics
+from fedmerdel.federation.search import Search, search_groups
+from fedmerdel.mixture.elbo import elbo
+from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, study_prior
+from fedmerdel.mixture.similarity import MergeCriterion
+from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.release.summary import SiteSummary
+from fedmerdel.study.protocol import Study
+
+if TYPE_CHECKING:
+    from fedmerdel.model.describe import Cluster
+
+SEARCHES = ("exact", "tree", "greedy", "random")
+CRITERIA = ("correlation", "kl", "bhattacharyya")
+
+
+class Ancestor(NamedTuple):
+    """Where a local cluster went.
+
+    Attributes
+    ----------
+    site : str
+        Its site.
+    local_cluster : int
+        Its number there.
+    cluster : int
+        The global cluster that it became part of.
+    rows : float
+        Its rows.
+    """
+
+    site: str
+    local_cluster: int
+    cluster: int
+    rows: float
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalModel:
+    """The clusters that all sites have found together.
+
+    Made by `merge_sites`. It keeps the summaries, so that a site can be added or taken
+    out, with the same result as merging from scratch.
+
+    Attributes
+    ----------
+    study : Study
+        What the sites agreed on.
+    summaries : tuple of SiteSummary
+        What the sites sent, in the order of their names.
+    groups : tuple of int64 arrays
+        The local clusters, numbered through all sites, of each global cluster; the
+        largest cluster first.
+    search, criterion : str
+        How they were found.
+    """
+
+    study: Study
+    summaries: tuple[SiteSummary, ...]
+    groups: tuple[IntArray, ...]
+    search: Search
+    criterion: MergeCriterion
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Names of the sites."""
+        return tuple(summary.site for summary in self.summaries)
+
+    @property
+    def n_clusters(self) -> int:
+        """Global clusters."""
+        return len(self.groups)
+
+    @cached_property
+    def prior(self) -> Prior:
+        """The centre's prior: as many components as all sites have together (appendix E.3)."""
+        return study_prior(self.study, sum(s.n_components for s in self.summaries))
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """T, S and h of the global clusters."""
+        return merged_statistics(_local(self.summaries), list(self.groups))
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """The global ELBO in nats, from the summaries alone.
+
+        Exact where no two clusters of one site are together, else a lower bound of it.
+        """
+        return elbo(self.statistics, self.prior)
+
+    @cached_property
+    def site_rows(self) -> FloatArray:
+        """Rows of each site in each cluster: (sites, clusters)."""
+        rows = np.zeros((len(self.summaries), self.n_clusters))
+        for ancestor in self.lineage:
+            rows[self.sites.index(ancestor.site), ancestor.cluster] += ancestor.rows
+        return rows
+
+    @cached_property
+    def lineage(self) -> tuple[Ancestor, ...]:
+        """Where each local cluster of each site went."""
+        local = _local(self.summaries)
+        cluster = np.empty(local.stats.n_clusters, dtype=np.int64)
+        for k, group in enumerate(self.groups):
+            cluster[group] = k
+        number = np.concatenate([np.arange(s.n_clusters) for s in self.summaries])
+        return tuple(
+            Ancestor(self.sites[site], int(own), int(k), float(rows))
+            for site, own, k, rows in zip(local.site, number, cluster, local.stats.T, strict=True)
+        )
+
+    def describe(self) -> tuple[Cluster, ...]:
+        """Describe every cluster: size, prevalence, ratio to all, outcomes, sites."""
+        from fedmerdel.model.describe import describe
+
+        return describe(self)
+
+    def sample(self, n_rows: int, random_state: int | None = None) -> tuple[NDArray[Any], IntArray]:
+        """Draw rows from the clusters: values of the codebook, and the cluster of each."""
+        from fedmerdel.model.generate import sample
+
+        return sample(self, n_rows, random_state)
+
+    def add(self, summary: SiteSummary) -> GlobalModel:
+        """Return the model with one more site."""
+        summaries = (*self.summaries, summary)
+        return merge_sites(self.study, summaries, self.search, criterion=self.criterion)
+
+    def remove(self, site: str) -> GlobalModel:
+        """Return the model without a site, as if it had never taken part."""
+        if site not in self.sites:
+            raise OptionError(f"site: {site!r} is not in the model, which has {_list(self.sites)}")
+        summaries = tuple(summary for summary in self.summaries if summary.site != site)
+        return merge_sites(self.study, summaries, self.search, criterion=self.criterion)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a folder of readable files."""
+        from fedmerdel.model.folder import save_model
+
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> GlobalModel:
+        """Read a model written by `save`."""
+        from fedmerdel.model.folder import load_model
+
+        return load_model(path)
+
+
+def merge_sites(
+    study: Study,
+    summaries: Iterable[SiteSummary],
+    search: Search = "exact",
+    *,
+    criterion: MergeCriterion = "correlation",
+) -> GlobalModel:
+    """Merge the clusters of all sites by gain in the ELBO, from their summaries alone.
+
+    Parameters
+    ----------
+    study : Study
+        What the sites agreed on.
+    summaries : iterable of SiteSummary
+        What they sent. Their order does not matter.
+    search : {"exact", "tree", "greedy", "random"}, default="exact"
+        "exact" merges the pair of clusters from different sites that gains most, and so
+        on; "tree" does so within groups of sites and then across, for hundreds of sites;
+        "greedy" and "random" are the paper's.
+    criterion : {"correlation", "kl", "bhattacharyya"}, default="correlation"
+        Of the paper's searches: which clusters are alike.
+
+    Returns
+    -------
+    GlobalModel
+        The merged clusters.
+    """
+    if search not in SEARCHES:
+        raise OptionError(f"search: give one of {_list(SEARCHES)}")
+    if criterion not in CRITERIA:
+        raise OptionError(f"criterion: give one of {_list(CRITERIA)}")
+    sent = tuple(sorted(summaries, key=lambda summary: summary.site))
+    check_summaries(study, sent)
+    prior = study_prior(study, sum(summary.n_components for summary in sent))
+    local = _local(sent)
+    rng = np.random.default_rng(study.seed)
+    groups = search_groups(search, local, prior, criterion, rng)
+    by_size = np.argsort([-local.stats.T[group].sum() for group in groups], kind="stable")
+    return GlobalModel(study, sent, tuple(groups[k] for k in by_size), search, criterion)
+
+
+def _local(summaries: tuple[SiteSummary, ...]) -> LocalClusters:
+    return local_clusters([(summary.statistics, summary.overlap) for summary in summaries])
+
+
+def check_summaries(study: Study, summaries: tuple[SiteSummary, ...]) -> None:
+    """Refuse summaries that can't be merged, with the reason."""
+    if not summaries:
+        raise DataError("no summary was given: at least one site must send one")
+    for summary in summaries:
+        if summary.study_hash != study.hash:
+            raise DataError(
+                f"site {summary.site!r}: its summary is of another study or another version of "
+                "this one: let the site fit with this study file"
+            )
+        if summary.codebook != study.codebook or set(summary.outcomes) != set(study.outcomes):
+            raise DataError(
+                f"site {summary.site!r}: its summary has other variables or outcomes than its "
+                "study: let the site fit again"
+            )
+    for first, second in pairwise(summaries):
+        if first.site == second.site:
+            raise DataError(f"site {first.site!r} is there twice: keep one of its summaries")
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in names)

@@ -1,0 +1,209 @@
+"""Draft a study from a table of rows, or from a data dictionary."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedmerdel.errors import ConstantColumnWarning, DataError, OptionError
+from fedmerdel.records.columns import Column, Table
+from fedmerdel.records.infer import infer_codebook
+from fedmerdel.records.readable import open_readable, short_reason
+from fedmerdel.study.codebook import BOOLEANS, Codebook, Kind, Variable, level_number, level_text
+from fedmerdel.study.protocol import Study
+
+FEW_LEVELS = 20
+"""A variable of so many levels is no identifier, however few rows there are."""
+
+_SUFFIXES = (".csv.gz", ".csv", ".parquet")
+
+
+def draft_study(
+    source: Any,
+    *,
+    name: str | None = None,
+    outcomes: Sequence[str] = (),
+    row_id: str | None = None,
+    exclude: Sequence[str] = (),
+) -> Study:
+    """Draft a study for people to review.
+
+    Parameters
+    ----------
+    source : array, frame, Arrow table or path
+        A table of rows, whose columns become variables with the levels that occur in
+        them. Or a data dictionary: a table with a column ``variable``, a column
+        ``levels`` (separated by ``|``, or else by ``;``) and perhaps a column ``label``.
+    name : str, optional
+        Name of the study; else that of the file, or ``"study"``.
+    outcomes : sequence of str
+        Columns that are counted in each cluster, and are no variables.
+    row_id : str, optional
+        Column that says which row is which, and is no variable.
+    exclude : sequence of str
+        Further columns that are no variables.
+
+    Returns
+    -------
+    Study
+        With the usual options. Columns of true and false, or 0 and 1, in which only one
+        of the two occurs have both as levels: another site may have the other.
+
+    Raises
+    ------
+    DataError
+        If columns can't be variables (all of them are named), or are not in the table.
+
+    Warns
+    -----
+    ConstantColumnWarning
+        If columns of a table have one level only. They are kept.
+    """
+    for field, given in (("outcomes", outcomes), ("exclude", exclude)):
+        if isinstance(given, str):
+            raise OptionError(f"{field}: give a list of names")
+    table, unreadable = open_readable(source)
+    aside = [*outcomes, *([] if row_id is None else [row_id]), *exclude]
+    roles = {known.strip().lower(): known for known in table.names} if table.named else {}
+    if {"variable", "levels"} <= roles.keys():
+        codebook, labels = _read_dictionary(table, roles, aside, exclude)
+    else:
+        codebook, labels = _read_rows(table, unreadable, aside), {}
+    return Study(
+        _name_of(source) if name is None else name,
+        codebook,
+        outcomes=tuple(outcomes),
+        row_id=row_id,
+        labels=labels,
+    )
+
+
+def _read_rows(table: Table, unreadable: Mapping[str, str], aside: Sequence[str]) -> Codebook:
+    _check_known(aside, (*table.names, *unreadable), f"{table.prefix}the table has no column")
+    left = [name for name in table.names if name not in aside]
+    unusable = {name: why for name, why in unreadable.items() if name not in aside}
+    if not left and not unusable:
+        raise DataError(f"{table.prefix}no columns are left for variables: exclude fewer")
+    if not unusable:
+        try:
+            codebook = infer_codebook(table.select(left))
+            unusable = _identifiers(codebook, table.n_rows)
+            if not unusable:
+                return Codebook(tuple(_with_both(v) for v in codebook.variables))
+        except DataError:
+            pass  # it names one column only
+    for name in left:
+        part = table.select([name])
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConstantColumnWarning)
+                unusable |= _identifiers(infer_codebook(part), table.n_rows)
+        except DataError as error:
+            unusable[name] = short_reason(error, f"{table.prefix}column {name!r}")
+    raise _unusable_error(table.prefix, "column", unusable)
+
+
+def _identifiers(codebook: Codebook, n_rows: int) -> dict[str, str]:
+    """Find columns that have about one level a row.
+
+    In a small table they would pass as variables, and their entries, perhaps the names of
+    people, would stand in the study file.
+    """
+    return {
+        v.name: f"looks like an identifier, with {len(v.levels)} distinct values in {n_rows} rows"
+        for v in codebook.variables
+        if len(v.levels) > FEW_LEVELS and 2 * len(v.levels) > n_rows
+    }
+
+
+def _with_both(variable: Variable) -> Variable:
+    if variable.kind == "boolean":
+        return Variable(variable.name, tuple(BOOLEANS), "boolean")
+    if variable.kind == "integer" and set(variable.levels) < {"0", "1"}:
+        return Variable(variable.name, ("0", "1"), "integer")
+    return variable
+
+
+def _read_dictionary(
+    table: Table, roles: Mapping[str, str], aside: Sequence[str], exclude: Sequence[str]
+) -> tuple[Codebook, dict[str, str]]:
+    cells = {
+        role: _texts(table.select([roles[role]]).columns[0])
+        for role in ("variable", "levels", "label")
+        if role in roles
+    }
+    names = cells["variable"]
+    _check_known(exclude, names, f"{table.prefix}the data dictionary has no variable")
+    variables: list[Variable] = []
+    labels: dict[str, str] = {}
+    unusable: dict[str, str] = {}
+    for at, name in enumerate(names):
+        if not name and cells["levels"][at]:
+            raise DataError(
+                f"{table.prefix}row {at + 1} of the data dictionary has no name of a variable"
+            )
+        if not name or name in aside:
+            continue
+        try:
+            variables.append(_dictionary_variable(name, cells["levels"][at]))
+        except DataError as error:
+            unusable[name] = short_reason(error, f"codebook: variable {name!r} ")
+        if "label" in cells and cells["label"][at]:
+            labels[name] = cells["label"][at]
+    if unusable:
+        raise _unusable_error(table.prefix, "variable", unusable)
+    try:
+        return Codebook(tuple(variables)), labels
+    except DataError as error:
+        raise DataError(f"{table.prefix}{error}") from None
+
+
+def _dictionary_variable(name: str, listed: str) -> Variable:
+    pieces = (piece.strip() for piece in listed.split("|" if "|" in listed else ";"))
+    levels = tuple(piece for piece in pieces if piece)
+    kind: Kind = "text"
+    if levels and {level.lower() for level in levels} <= BOOLEANS.keys():
+        # R and spreadsheets write them in capitals.
+        levels, kind = tuple(level.lower() for level in levels), "boolean"
+    elif levels and all(level_number(level) is not None for level in levels):
+        kind = "integer"
+    return Variable(name, levels, kind)
+
+
+def _texts(column: Column) -> list[str]:
+    """Return the entries of a column as text without blanks around it; empty if missing."""
+    numbers = column.numbers.tolist()
+    absent = [False] * len(numbers) if column.missing is None else column.missing.tolist()
+    labels = column.labels
+    return [
+        "" if gone or at != at else level_text(at if labels is None else labels[at]).strip()
+        for at, gone in zip(numbers, absent, strict=True)
+    ]
+
+
+def _check_known(given: Sequence[str], known: Sequence[str], words: str) -> None:
+    absent = [repr(name) for name in given if name not in known]
+    if absent:
+        raise DataError(f"{words} {', '.join(absent)}: check the spelling")
+
+
+def _unusable_error(prefix: str, noun: str, unusable: Mapping[str, str]) -> DataError:
+    listed = ", ".join(f"{name!r} ({why})" for name, why in unusable.items())
+    nouns = f"this {noun}" if len(unusable) == 1 else f"these {len(unusable)} {noun}s"
+    return DataError(
+        f"{prefix}{nouns} can't be used: {listed}: leave out with exclude (or as an outcome or the "
+        "row id), or cut or group the values first"
+    )
+
+
+def _name_of(source: Any) -> str:
+    if not isinstance(source, (str, Path)):
+        return "study"
+    name = Path(source).name
+    for suffix in _SUFFIXES:
+        if name.lower().endswith(suffix):
+            name = name[: -len(suffix)]
+            break
+    return name.strip() or "study"

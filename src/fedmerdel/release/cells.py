@@ -1,0 +1,73 @@
+"""The cells that a cluster's rows fall into: levels and missing entries, outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from fedmerdel.mixture.prior import FloatArray, IntArray
+from fedmerdel.mixture.statistics import Statistics
+
+# What sums of floats in another order may differ by, for each row.
+DUST = 1e-8
+
+
+class OutcomeCounts(NamedTuple):
+    """Rows of each cluster that have an outcome, and of which it is known whether they do.
+
+    Attributes
+    ----------
+    positive : float64 array (K,)
+        Rows with the outcome.
+    observed : float64 array (K,)
+        Rows for which the outcome is known.
+    """
+
+    positive: FloatArray
+    observed: FloatArray
+
+    def cells(self, T: FloatArray) -> FloatArray:
+        """Return the three cells that a cluster's rows fall into: without, with, unknown."""
+        negative = self.observed - self.positive
+        return np.stack([negative, self.positive, T - self.observed], axis=1).clip(min=0.0)
+
+
+class HardCounts(NamedTuple):
+    """The same clusters, each row counted once, for its most probable cluster.
+
+    Rows are people here: without survey weights, where one row may stand for hundreds.
+
+    Attributes
+    ----------
+    T : float64 array (K,)
+        Rows of each cluster.
+    S : float64 array (K, M)
+        Rows of each cluster at each level.
+    outcomes : mapping of str to OutcomeCounts
+        For each named outcome.
+    """
+
+    T: FloatArray
+    S: FloatArray
+    outcomes: Mapping[str, OutcomeCounts] = {}
+
+
+def with_missing(T: FloatArray, levels: FloatArray) -> FloatArray:
+    """Add the missing cell to a variable's levels: (K, L) to (K, L + 1)."""
+    missing = T - levels.sum(axis=1)
+    missing[missing < DUST * np.maximum(T, 1.0)] = 0.0
+    return np.column_stack([levels, missing])
+
+
+def all_cells(
+    stats: Statistics, offsets: IntArray, outcomes: Mapping[str, OutcomeCounts]
+) -> FloatArray:
+    """Return every count that is told or implied, one after the other."""
+    parts = [stats.T]
+    for start, end in pairwise(offsets):
+        parts.append(with_missing(stats.T, stats.S[:, start:end]).ravel())
+    parts.extend(counts.cells(stats.T).ravel() for counts in outcomes.values())
+    return np.concatenate(parts)

@@ -1,0 +1,164 @@
+"""What disclosure control did: one account that leaves with the numbers, one that stays.
+
+How many cells were hidden, by how much the largest one moved, what it cost to the last
+digit: where one cell only was hidden, each of these gives its count away. So the exact
+account (`Changes`) is for the site's own screen, and the one that is released
+(`DisclosureReport`) holds the policy, what can be read off the released numbers anyway, and
+a bound of the cost too coarse to single out a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from math import ceil, log
+from typing import Any
+
+import numpy as np
+from scipy.special import digamma, gammaln
+
+from fedmerdel.errors import DataError
+from fedmerdel.mixture.prior import FloatArray, Prior, ln_beta, sum_levels
+from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.study.policy import Policy
+
+
+@dataclass(frozen=True)
+class DisclosureReport:
+    """The account that is released. No field tells more than the released counts do.
+
+    Attributes
+    ----------
+    policy : str
+        Name of the policy.
+    threshold, rounding : int
+        Its numbers; 0 where there is no rule.
+    smallest : int
+        Smallest count other than zero that can be met under it; a 0 stands for fewer.
+        It is 0 where numbers go out as they are.
+    n_cells : int
+        Counts released or implied: rows, levels and missing entries, outcomes.
+    n_zero : int
+        How many of them are released as 0.
+    smallest_cell : float
+        The smallest that is not 0.
+    absorbed, withheld : int
+        Clusters too small to be told: with their rows given to others, or left out.
+    cost_at_most : float
+        Bound of what the ELBO of the site's table falls, in nats, if the model is made
+        from the released numbers instead of the exact ones; in coarse steps.
+    cost_per_row_at_most : float
+        The same for each released row.
+    """
+
+    policy: str
+    threshold: int
+    rounding: int
+    smallest: int
+    n_cells: int
+    n_zero: int
+    smallest_cell: float
+    absorbed: int
+    withheld: int
+    cost_at_most: float
+    cost_per_row_at_most: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain texts and numbers."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> DisclosureReport:
+        """Read what `to_dict` wrote.
+
+        Raises
+        ------
+        DataError
+            If an entry is missing, unknown, of the wrong type or negative.
+        """
+        names = [field.name for field in fields(cls)]
+        if not isinstance(content, Mapping) or set(content) != set(names):
+            raise DataError(f"disclosure report: its entries must be {', '.join(names)}")
+        for field in fields(cls):
+            value = content[field.name]
+            if field.type == "str":
+                fits = isinstance(value, str)
+            else:
+                numbers = (int,) if field.type == "int" else (int, float)
+                fits = isinstance(value, numbers) and not isinstance(value, bool)
+                fits = fits and np.isfinite(value) and value >= 0
+            if not fits:
+                raise DataError(f"disclosure report: {field.name!r} is not what it should be")
+        return cls(**content)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The exact account. For the site's own eyes: it must not leave.
+
+    Attributes
+    ----------
+    zeroed : int
+        Cells above 0 that were released as 0.
+    changed : int
+        Cells released otherwise than they are, the zeroed ones included.
+    largest_change : float
+        Furthest that a cell was moved, in rows.
+    elbo : float
+        ELBO of the exact statistics.
+    cost : float
+        What the ELBO falls if the model is made from the released numbers, in nats.
+    cost_per_row : float
+        The same for each row.
+    """
+
+    zeroed: int
+    changed: int
+    largest_change: float
+    elbo: float
+    cost: float
+    cost_per_row: float
+
+
+def release_cost(exact: Statistics, released: Statistics, prior: Prior) -> float:
+    """Return how much lower the ELBO is with the released numbers in the posterior.
+
+    The difference of the two ELBOs would say nothing: a table with its rare cells emptied
+    is another table, and an easier one. What counts is the table that there is, with
+    q(pi) and q(phi) set from the released counts. Its ELBO is then lower by the divergence
+    KL(released posterior || exact posterior), summed over all Dirichlets, so never
+    negative.
+    """
+    offsets = prior.offsets
+    eps, eps_released = prior.eps + exact.S, prior.eps + released.S
+    n_levels = prior.n_levels
+    expected = digamma(eps_released) - np.repeat(
+        digamma(sum_levels(eps_released, offsets)), n_levels, axis=-1
+    )
+    levels = ln_beta(eps, offsets) - ln_beta(eps_released, offsets)
+    levels = levels + ((eps_released - eps) * expected).sum(axis=-1)
+    # Emptied components have the same parameter in both, so they count in the total only.
+    alpha_total = prior.n_components * prior.alpha
+    weights = _ln_beta_of(prior.alpha + exact.T, alpha_total + exact.T.sum())
+    weights -= _ln_beta_of(prior.alpha + released.T, alpha_total + released.T.sum())
+    expected = digamma(prior.alpha + released.T) - digamma(alpha_total + released.T.sum())
+    weights += float(((released.T - exact.T) * expected).sum())
+    return max(float(levels.sum()) + weights, 0.0)
+
+
+def bounded_cost(cost: float, policy: Policy, prior: Prior) -> float:
+    """Round a cost up to whole steps, one at least.
+
+    A step is more than the loss of one cell under the smallest releasable size costs, so a
+    single hidden cell can't be told from none or from another. Of the prior it takes the
+    smallest parameter, which weighs a lost cell most, to a power of two: a prior learned at
+    the site would tell of its rarest level otherwise.
+    """
+    smallest = policy.smallest
+    rarest = 2.0 ** np.floor(np.log2(prior.eps.min()))
+    step = ceil(smallest * (max(-float(digamma(rarest)), 0.0) + log(smallest) + 2.0))
+    return float(max(ceil(cost / step), 1) * step)
+
+
+def _ln_beta_of(parts: FloatArray, total: float) -> float:
+    return float(gammaln(parts).sum() - gammaln(total))

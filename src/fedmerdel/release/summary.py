@@ -1,0 +1,201 @@
+"""A site's summary: the only thing that leaves it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from fedmerdel.errors import DataError
+from fedmerdel.mixture.prior import FloatArray
+from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.release.cells import DUST, OutcomeCounts, all_cells, with_missing
+from fedmerdel.release.report import DisclosureReport
+from fedmerdel.study.codebook import Codebook
+
+
+@dataclass(frozen=True, eq=False)
+class SiteSummary:
+    """Sums over the rows of a site, under disclosure control.
+
+    Parameters
+    ----------
+    study_hash : str
+        Hash of the study that the site was fitted for.
+    site : str
+        Name of the site; part of file names, so without path separators.
+    software : str
+        Name and version of the software that wrote it.
+    n_components : int
+        ``K_init``, the components of the site's prior.
+    statistics : Statistics
+        T, S and h of the site's clusters, K of them.
+    overlap : float64 array (K, K)
+        Q, or an upper bound of it.
+    outcomes : dict of str to OutcomeCounts
+        Counts for the outcomes that the study names.
+    elbo : float
+        ELBO of the statistics under the site's prior.
+    report : DisclosureReport
+        What disclosure control did.
+    codebook : Codebook
+        The study's variables and levels.
+
+    Raises
+    ------
+    DataError
+        If the numbers can't be those of any table, or break the policy that the report names.
+    """
+
+    study_hash: str
+    site: str
+    software: str
+    n_components: int
+    statistics: Statistics
+    overlap: FloatArray
+    outcomes: dict[str, OutcomeCounts]
+    elbo: float
+    report: DisclosureReport
+    codebook: Codebook = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse impossible numbers."""
+        check_summary(self)
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters of the site."""
+        return self.statistics.n_clusters
+
+    @property
+    def n_rows(self) -> float:
+        """Rows that the released clusters stand for: the sum of T."""
+        return float(self.statistics.T.sum())
+
+    def cells(self) -> FloatArray:
+        """Return every count that is told or implied, one after the other."""
+        return all_cells(self.statistics, self.codebook.level_offsets, self.outcomes)
+
+    def save(self, path: str | Path) -> None:
+        """Write a folder of readable files, or one zip of them if the name ends in .zip.
+
+        A summary that is there already is replaced, whole or not at all; anything else
+        stays, and is refused.
+        """
+        from fedmerdel.release.folder import save_summary
+
+        save_summary(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> SiteSummary:
+        """Read what `save` wrote; every number is the same to the last bit.
+
+        Raises
+        ------
+        FileError
+            If a file is missing, damaged, or does not belong there.
+        DataError
+            If the numbers are impossible.
+        """
+        from fedmerdel.release.folder import load_summary
+
+        return load_summary(path)
+
+
+def check_summary(summary: SiteSummary) -> None:
+    """Refuse numbers that no table can have given, with the reason.
+
+    Raises
+    ------
+    DataError
+        One line: the site, and what is wrong.
+    """
+    check_site_name(summary.site)
+    for name in ("study_hash", "software"):
+        if not isinstance(getattr(summary, name), str) or not getattr(summary, name):
+            raise DataError(f"summary of site {summary.site!r}: {name} must be a text")
+    reason = _impossible(summary) or _breaks_policy(summary)
+    if reason:
+        raise DataError(f"summary of site {summary.site!r}: {reason}")
+
+
+def check_site_name(site: str) -> None:
+    """Refuse a name that no folder could have.
+
+    Raises
+    ------
+    DataError
+        If it is empty, "." or "..", starts or ends with a space, or has a path separator or
+        a control character.
+    """
+    fits = isinstance(site, str) and site not in ("", ".", "..") and site == site.strip()
+    if not fits or re.search(r"[/\\:\x00-\x1f\x7f]", site):
+        raise DataError(f"site {site!r}: give a name that a folder can have, such as 'leeds'")
+
+
+def _impossible(summary: SiteSummary) -> str | None:
+    """Return the first thing that can't be, or None."""
+    (T, S, h), Q = summary.statistics, summary.overlap
+    n_clusters, offsets = len(T), summary.codebook.level_offsets
+    if not 1 <= n_clusters <= summary.n_components:
+        return f"{n_clusters} clusters, where 1 to {summary.n_components} are possible"
+    shapes = {
+        "T": (T, (n_clusters,)),
+        "S": (S, (n_clusters, int(offsets[-1]))),
+        "h": (h, (n_clusters,)),
+        "overlap": (Q, (n_clusters, n_clusters)),
+    }
+    for name, counts in summary.outcomes.items():
+        for part, array in counts._asdict().items():
+            shapes[f"{part} of outcome {name!r}"] = (array, (n_clusters,))
+    for name, (array, shape) in shapes.items():
+        if np.shape(array) != shape:
+            return f"{name} has shape {np.shape(array)}, and {shape} fits clusters and codebook"
+        if not np.isfinite(array).all():
+            return f"{name} has a number that is not finite"
+        if name != "h" and np.min(array) < 0:
+            return f"{name} has a negative number"
+    if not np.isfinite(summary.elbo):
+        return "the ELBO is not finite"
+    if T.min() <= 0:
+        return "a cluster has no rows: leave it out"
+    if h.max() > 0:
+        return "h is above 0, and no sum of r ln r is"
+    if not np.array_equal(Q, Q.T) or np.any(np.diag(Q)):
+        return "overlap is not symmetric with 0 on its diagonal"
+    slack = DUST * np.maximum(T, 1.0)
+    for variable, start, end in zip(
+        summary.codebook.variables, offsets[:-1], offsets[1:], strict=True
+    ):
+        if np.any(S[:, start:end].sum(axis=1) > T + slack):
+            return f"the levels of {variable.name!r} sum to more than the cluster's rows"
+    for name, counts in summary.outcomes.items():
+        if np.any(counts.observed > T + slack) or np.any(counts.positive > counts.observed + slack):
+            return f"outcome {name!r} has more rows than there are"
+    return None
+
+
+def _breaks_policy(summary: SiteSummary) -> str | None:
+    """Return where the numbers break the policy that the report names, or None."""
+    report = summary.report
+    if report.smallest == 0:
+        return None
+    cells = summary.cells()
+    if np.any((cells > 0) & (cells < report.smallest)):
+        return f"a count is under {report.smallest}, the least of policy {report.policy!r}"
+    if np.any(cells % max(report.rounding, 1)):
+        return f"a count is not rounded as policy {report.policy!r} asks"
+    return None
+
+
+def missing_counts(summary: SiteSummary) -> FloatArray:
+    """Return the missing entries of each variable in each cluster: (K, P)."""
+    T, S, _ = summary.statistics
+    offsets = summary.codebook.level_offsets
+    return np.stack(
+        [with_missing(T, S[:, start:end])[:, -1] for start, end in pairwise(offsets)],
+        axis=1,
+    )

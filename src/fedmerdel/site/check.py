@@ -1,0 +1,84 @@
+"""A rehearsal at a site: what fits the study, and how small the counts would be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedmerdel.errors import DataError
+from fedmerdel.mixture.passes import Workers, count_labels
+from fedmerdel.site.site_table import open_site_table, site_outcomes, study_rows
+from fedmerdel.study.protocol import Study
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a site would see if it fitted now. Nothing is written.
+
+    Attributes
+    ----------
+    problems : tuple of str
+        Why the table would be refused; empty if it fits.
+    n_rows : int
+        Rows of the table.
+    ignored : tuple of str
+        Columns that the study does not name.
+    missing : dict of str to float
+        Share of missing entries of each variable that has any.
+    rare : dict of str to int
+        Levels of each variable that fewer rows have than the policy's threshold, though
+        some have them: in every cluster they would be released as 0.
+    enough : bool
+        Whether the site has the rows that the policy asks of a cluster.
+    """
+
+    problems: tuple[str, ...]
+    n_rows: int
+    ignored: tuple[str, ...]
+    missing: dict[str, float]
+    rare: dict[str, int]
+    enough: bool
+
+
+def check_site(study: Study, table: Any) -> Check:
+    """Rehearse a fit on a site's table without fitting or writing anything."""
+    opened = open_site_table(table)
+    names = study.codebook.names
+    known = {*names, *study.outcomes, study.row_id}
+    found = (*opened.table.names, *opened.unreadable)
+    ignored = tuple(name for name in found if name not in known) if opened.table.named else ()
+    problems = []
+    rows = None
+    try:
+        rows = study_rows(study, opened)
+    except DataError as error:
+        problems.append(str(error))
+    try:
+        site_outcomes(study, opened)
+    except DataError as error:
+        problems.append(str(error))
+    n_rows = opened.table.n_rows
+    missing: dict[str, float] = {}
+    rare: dict[str, int] = {}
+    if rows is not None:
+        whole = np.zeros(rows.n_rows, dtype=np.int64)
+        S = count_labels(rows, whole, 1, Workers()).S[0]
+        for variable, counts in zip(
+            study.codebook.variables,
+            np.split(S, study.codebook.level_offsets[1:-1]),
+            strict=True,
+        ):
+            if counts.sum() < n_rows:
+                missing[variable.name] = 1.0 - float(counts.sum()) / n_rows
+            few = int(((counts > 0) & (counts < study.policy.threshold)).sum())
+            if few:
+                rare[variable.name] = few
+    enough = n_rows >= study.policy.smallest
+    if not enough:
+        problems.append(
+            f"the site has {n_rows} rows, fewer than the {study.policy.smallest} that policy "
+            f"{study.policy.name!r} asks of a cluster"
+        )
+    return Check(tuple(problems), n_rows, ignored, missing, rare, enough)

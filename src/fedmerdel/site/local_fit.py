@@ -1,0 +1,129 @@
+"""The clusters of one site's rows, before anything is protected. Stays at the site."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from fedmerdel.federation.merging import local_clusters, merged_statistics
+from fedmerdel.federation.search import search_groups
+from fedmerdel.mixture.elbo import all_pairs
+from fedmerdel.mixture.expectations import Expectations, expectations
+from fedmerdel.mixture.fit import Options, fit_mixture
+from fedmerdel.mixture.history import History
+from fedmerdel.mixture.passes import Workers, expect_and_count, overlaps
+from fedmerdel.mixture.prior import FloatArray, Prior
+from fedmerdel.mixture.solution import Problem, pass_on
+from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.options import chosen_tolerance
+from fedmerdel.records.collapse import collapse
+from fedmerdel.records.packing import PackedRows, repack
+from fedmerdel.study.protocol import Study
+
+BATCH_ROWS = 1_000_000
+"""Rows that are fitted at once; a site with more is split into batches."""
+
+BATCH_PASSES = 5
+"""Passes over all rows of the site once its batches are merged."""
+
+
+class LocalFit(NamedTuple):
+    """One clustering of some rows.
+
+    Attributes
+    ----------
+    theta : Expectations
+        What the E step read: it stands for the responsibilities.
+    stats : Statistics
+        The statistics of these responsibilities.
+    overlap : float64 array (K, K)
+        Q of every pair of clusters, for the same responsibilities.
+    n_iter : int
+        Passes of the fit.
+    converged : bool
+        Whether the fit ended by itself, before the most passes that it may make.
+    """
+
+    theta: Expectations
+    stats: Statistics
+    overlap: FloatArray
+    n_iter: int = 0
+    converged: bool = True
+
+
+def fit_rows(
+    rows: PackedRows,
+    prior: Prior,
+    options: Options,
+    seed: np.random.SeedSequence,
+    workers: Workers,
+    watch: Callable[[History], None] | None = None,
+) -> LocalFit:
+    """Fit a mixture, and count once more with its last expectations, overlaps included."""
+    problem = Problem(rows, prior, workers)
+    fit = fit_mixture(problem, options, seed, watch)
+    counted = count_fit(problem, fit.stats)
+    return counted._replace(n_iter=fit.history.n_iter, converged=fit.converged)
+
+
+def count_fit(problem: Problem, stats: Statistics) -> LocalFit:
+    """Return statistics and overlaps of the same responsibilities, those these lead to."""
+    theta = expectations(stats, problem.prior)
+    counted = expect_and_count(problem.rows, theta, problem.workers)
+    n_clusters = counted.n_clusters
+    overlap = np.zeros((n_clusters, n_clusters))
+    pairs = all_pairs(n_clusters)
+    if len(pairs):
+        found = overlaps(problem.rows, theta, pairs, problem.workers)
+        overlap[pairs[:, 0], pairs[:, 1]] = overlap[pairs[:, 1], pairs[:, 0]] = found
+    return LocalFit(theta, counted, overlap)
+
+
+def site_options(study: Study, total: float) -> Options:
+    """Return how a site fits."""
+    return Options(
+        recipe=study.recipe,
+        init="divide" if study.recipe == "default" else "kmodes",
+        laps=study.laps,
+        merge_criterion=study.merge_criterion,
+        tol=chosen_tolerance(None, None, study.recipe, total),
+        max_iter=1000,
+        n_init=1,
+        thorough=False,
+    )
+
+
+def fit_in_batches(
+    study: Study,
+    rows: PackedRows,
+    prior: Prior,
+    seed: np.random.SeedSequence,
+    workers: Workers,
+    watch: Callable[[History], None] | None,
+) -> LocalFit:
+    """Fit all rows at once or, if there are very many, batches that are merged at the site."""
+    if not rows.weights.all():  # they have no say, and a batch of nothing else has no fit
+        rows = rows.take(np.flatnonzero(rows.weights))
+    n_batches = -(-rows.n_rows // BATCH_ROWS)
+    if n_batches == 1:
+        small = repack(collapse(rows)[0])
+        options = site_options(study, float(rows.weights.sum()))
+        return fit_rows(small, prior, options, seed, workers, watch)
+    order = np.random.default_rng(seed).permutation(rows.n_rows)
+    fits = []
+    for batch, start in zip(np.array_split(order, n_batches), seed.spawn(n_batches), strict=True):
+        part = rows.take(np.sort(batch))
+        options = site_options(study, float(part.weights.sum()))
+        fits.append(fit_rows(part, prior, options, start, workers, watch))
+    local = local_clusters([(fit.stats, fit.overlap) for fit in fits])
+    whole = prior._replace(n_components=n_batches * prior.n_components)
+    groups = search_groups("tree", local, whole, "correlation", np.random.default_rng(seed))
+    # The site has its rows at hand: a few passes over all of them make one clustering of it.
+    largest = sorted(groups, key=lambda group: -local.stats.T[group].sum())
+    problem = Problem(rows, prior, workers)
+    stats = merged_statistics(local, largest[: prior.n_components])
+    for _ in range(BATCH_PASSES):
+        stats = pass_on(problem, stats).stats
+    return count_fit(problem, stats)

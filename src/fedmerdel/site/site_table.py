@@ -1,0 +1,101 @@
+"""A site's table as its study reads it: rows, and outcomes beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerdel.errors import DataError
+from fedmerdel.mixture.prior import FloatArray
+from fedmerdel.records.columns import Table
+from fedmerdel.records.encode import encode
+from fedmerdel.records.packing import PackedRows
+from fedmerdel.records.readable import open_readable
+from fedmerdel.study.codebook import Codebook, Variable
+from fedmerdel.study.protocol import Study
+
+YES_NO = (
+    *(("0", "1"), ("false", "true"), ("no", "yes"), ("No", "Yes"), ("NO", "YES")),
+    *(("N", "Y"), ("n", "y")),
+)
+"""Spellings of an outcome, without it first."""
+
+
+class SiteTable(NamedTuple):
+    """A site's table: what can be read of it, and why the rest can't. Rows: never leave.
+
+    Attributes
+    ----------
+    table : Table
+        The columns that hold categories.
+    unreadable : dict of str to str
+        Other columns, such as dates, and what they hold. A study has no use for them.
+    """
+
+    table: Table
+    unreadable: dict[str, str]
+
+    def columns(self, names: Sequence[str]) -> Table:
+        """Return the columns of these names."""
+        for name in names:
+            if name in self.unreadable:
+                reason = self.unreadable[name]
+                raise DataError(f"{self.table.prefix}column {name!r} {reason}")
+        return self.table.select(names)
+
+
+def open_site_table(source: Any) -> SiteTable:
+    """Open a site's table; columns that the study does not name may hold anything."""
+    opened = source if isinstance(source, SiteTable) else SiteTable(*open_readable(source))
+    if opened.table.n_rows == 0:
+        raise DataError(f"{opened.table.prefix}the table has no rows")
+    return opened
+
+
+def study_rows(study: Study, source: Any, sample_weight: Any = None) -> PackedRows:
+    """Return the study's variables of a table: by name, or by position if it has none."""
+    opened = open_site_table(source)
+    named = opened.table.named
+    columns = opened.columns(study.codebook.names) if named else opened.table
+    return encode(columns, study.codebook, sample_weight, owner="the study")
+
+
+def site_outcomes(study: Study, source: Any) -> dict[str, FloatArray]:
+    """Return each outcome of each row: 1, 0, or NaN where it is not known."""
+    opened = open_site_table(source)
+    return {name: _outcome(opened.columns([name]), name) for name in study.outcomes}
+
+
+def row_ids(study: Study, source: Any) -> NDArray[Any] | None:
+    """Return what identifies each row at the site, if the study names such a column."""
+    opened = open_site_table(source)
+    if study.row_id is None or study.row_id not in (*opened.table.names, *opened.unreadable):
+        return None
+    column = opened.columns([study.row_id]).columns[0]
+    # Missing entries may hold any number, also one outside the labels.
+    ids = column.numbers if column.missing is None else np.where(column.missing, 0, column.numbers)
+    if column.labels is not None:
+        ids = np.array([*column.labels, None], dtype=object)[ids]
+    if column.missing is not None:
+        ids = ids.astype(object)
+        ids[column.missing] = None
+    return ids
+
+
+def _outcome(column: Table, name: str) -> FloatArray:
+    """Read a yes/no column of whatever kind as 1, 0 and NaN."""
+    for levels in YES_NO:
+        codebook = Codebook((Variable(name, levels, "text"),))
+        try:
+            rows = encode(column, codebook)
+        except DataError:
+            continue
+        values = rows.codes[:, 0].astype(np.float64)
+        values[values > 1] = np.nan
+        return values
+    raise DataError(
+        f"{column.prefix}outcome {name!r} is not yes or no: make it 0/1, true/false, no/yes or N/Y"
+    )

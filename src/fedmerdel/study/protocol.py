@@ -1,0 +1,284 @@
+"""The study: everything that its sites agree on before they fit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from math import isfinite
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, Literal
+
+from fedmerdel.errors import DataError, OptionError
+from fedmerdel.files import write_text
+from fedmerdel.study.codebook import Codebook
+from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
+from fedmerdel.study.study_file import FORMAT, SECTION_OF, read_study
+from fedmerdel.study.study_text import study_text
+
+RECIPES = ("default", "paper")
+MERGE_CRITERIA = ("correlation", "kl", "bhattacharyya", "random")
+SMALL_CLUSTERS = ("absorb", "withhold")
+
+SMALLEST_PRIOR = 1e-9
+"""Least Dirichlet parameter of a level: below, sums with counts lose it altogether."""
+
+LARGEST_SEED = 2**32 - 1
+"""Largest number that every generator in use takes as a seed."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What the sites of a federated study agree on.
+
+    Parameters
+    ----------
+    name : str
+        Name of the study.
+    codebook : Codebook
+        Its variables and their levels, in order.
+    max_clusters : int, default=20
+        Most clusters that a site may find.
+    recipe : {"default", "paper"}, default="default"
+        How a site fits; see `MerDel`.
+    laps : int or None, default=5
+        Recipe "paper": passes before each pair of proposals; None makes no proposals.
+    merge_criterion : {"correlation", "kl", "bhattacharyya", "random"}, default="correlation"
+        Recipe "paper": how the pair to merge is chosen.
+    alpha : float, default=0.01
+        Dirichlet parameter of each cluster's weight.
+    prior : sequence of float or None, default=None
+        Dirichlet parameter of each level, in the order of the codebook; None is 1 / L
+        for each of a variable's L levels.
+    policy : Policy, default=POLICIES["opensafely"]
+        The counts that may leave a site.
+    small_clusters : {"absorb", "withhold"}, default="absorb"
+        What becomes of a cluster that is too small for the policy: its rows go to other
+        clusters, or it stays behind.
+    outcomes : sequence of str, default=()
+        Columns counted in each cluster, but not used to find the clusters.
+    row_id : str or None, default=None
+        Column that says which row is which. It never leaves a site.
+    labels : mapping of str to str, or pairs of these, default=()
+        What people call a variable. Kept as pairs, in the order of the codebook.
+    seed : int, default=0
+        Makes a fit the same every time.
+
+    Raises
+    ------
+    OptionError
+        If a field has a value outside what it takes; the message begins with its name.
+    DataError
+        If fields do not fit the codebook or each other.
+    """
+
+    name: str
+    codebook: Codebook
+    _: KW_ONLY
+    max_clusters: int = 20
+    recipe: Literal["default", "paper"] = "default"
+    laps: int | None = 5
+    merge_criterion: Literal["correlation", "kl", "bhattacharyya", "random"] = "correlation"
+    alpha: float = 0.01
+    prior: tuple[float, ...] | None = None
+    policy: Policy = POLICIES["opensafely"]
+    small_clusters: Literal["absorb", "withhold"] = "absorb"
+    outcomes: tuple[str, ...] = ()
+    row_id: str | None = None
+    labels: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what no site could work with; lists become tuples, and numbers plain."""
+        _check_text("name", self.name)
+        if not isinstance(self.codebook, Codebook):
+            raise OptionError("codebook: give a Codebook")
+        self._set("max_clusters", _whole("max_clusters", self.max_clusters, 1))
+        self._set("seed", _whole("seed", self.seed, 0, LARGEST_SEED))
+        if self.laps is not None:
+            self._set("laps", _whole("laps", self.laps, 0))
+        _choice("recipe", self.recipe, RECIPES)
+        _choice("merge_criterion", self.merge_criterion, MERGE_CRITERIA)
+        _choice("small_clusters", self.small_clusters, SMALL_CLUSTERS)
+        self._set("alpha", _number("alpha", self.alpha))
+        if self.prior is not None:
+            self._set("prior", self._checked_prior(self.prior))
+        if not isinstance(self.policy, Policy):
+            raise OptionError("policy: give a Policy, from policy_named or custom_policy")
+        if self.policy.name != CUSTOM and self.policy != POLICIES.get(self.policy.name):
+            # Its name is what the file keeps, so other numbers would be lost.
+            raise OptionError(
+                "policy: it is not the one of this name: use policy_named, or custom_policy for "
+                "numbers of your own"
+            )
+        self._set("outcomes", _names("outcomes", self.outcomes))
+        if self.row_id is not None:
+            _check_text("row_id", self.row_id)
+        self._set("labels", self._checked_labels())
+        self._check_columns()
+        self._check_characters()
+
+    @cached_property
+    def hash(self) -> str:
+        """What every output of the study carries, so that only like is put with like.
+
+        SHA-256, in hexadecimal, of all that changes a result or what it means, and of
+        the version of the format. Left out are the labels, the row id, and a policy's
+        source: a site may have them in its own language, or its own name for the column.
+        Comments, spelling and the order of a file's lines do not count either.
+        """
+        content = {
+            "format": FORMAT,
+            "name": self.name,
+            "codebook": self.codebook.to_dict(),
+            "max_clusters": self.max_clusters,
+            "recipe": self.recipe,
+            "laps": self.laps,
+            "merge_criterion": self.merge_criterion,
+            "alpha": self.alpha,
+            "prior": None if self.prior is None else list(self.prior),
+            "policy": [self.policy.name, self.policy.threshold, self.policy.rounding],
+            "small_clusters": self.small_clusters,
+            "outcomes": list(self.outcomes),
+            "seed": self.seed,
+        }
+        # ASCII and sorted, with Python's shortest text of each float: the same anywhere.
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+    @property
+    def level_prior(self) -> tuple[float, ...]:
+        """Dirichlet parameter of each level, also where `prior` is None."""
+        if self.prior is not None:
+            return self.prior
+        return tuple(1.0 / n for n in self.codebook.n_levels.tolist() for _ in range(n))
+
+    def label(self, variable: str) -> str:
+        """Return what people call a variable: its label, or its name if it has none."""
+        return dict(self.labels).get(variable, variable)
+
+    def save(self, path: str | Path) -> None:
+        """Write a TOML file that a person can read and change.
+
+        Raises
+        ------
+        FileError
+            If it can't be written; an earlier file then stays.
+        """
+        write_text(path, study_text(self))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Study:
+        """Read a study from a TOML file.
+
+        Raises
+        ------
+        FileError
+            If the file can't be read, or is no TOML.
+        DataError
+            If a section, key or value can't be used; the message names all three.
+        """
+        where = f"file {str(path)!r}"
+        arguments = read_study(path)
+        try:
+            return cls(**arguments)
+        except OptionError as error:
+            section = SECTION_OF[str(error).partition(":")[0]]
+            raise DataError(f"{where}: section [{section}]: {error}") from None
+        except DataError as error:
+            raise DataError(f"{where}: {error}") from None
+
+    def _set(self, field: str, value: object) -> None:
+        object.__setattr__(self, field, value)
+
+    def _checked_prior(self, given: Any) -> tuple[float, ...]:
+        n_levels = int(self.codebook.n_levels.sum())
+        if isinstance(given, (str, Mapping)) or not hasattr(given, "__iter__"):
+            raise OptionError("prior: give one number for each level, or None")
+        numbers = tuple(_number("prior", number, SMALLEST_PRIOR) for number in given)
+        if len(numbers) != n_levels:
+            raise OptionError(
+                f"prior: give one number for each of the {n_levels} levels, in the order of the "
+                f"codebook; here are {len(numbers)}"
+            )
+        return numbers
+
+    def _checked_labels(self) -> tuple[tuple[str, str], ...]:
+        try:
+            labels = dict(self.labels)
+        except (TypeError, ValueError):
+            raise OptionError("labels: give a label for each variable that has one") from None
+        for variable, label in labels.items():
+            if variable not in self.codebook.names:
+                raise OptionError(f"labels: the codebook has no variable {variable!r}")
+            _check_text("labels", label)
+        return tuple((name, labels[name]) for name in self.codebook.names if name in labels)
+
+    def _check_columns(self) -> None:
+        variables = set(self.codebook.names)
+        for outcome in self.outcomes:
+            if outcome in variables:
+                raise DataError(
+                    f"outcome {outcome!r} is a variable too: an outcome may not help to find the "
+                    "clusters, so take it out of one of the two"
+                )
+        if self.row_id in variables:
+            raise DataError(f"row_id {self.row_id!r} is a variable too: take it out of one of both")
+        if self.row_id in self.outcomes:
+            raise DataError(f"row_id {self.row_id!r} is an outcome too: take it out of one of both")
+
+    def _check_characters(self) -> None:
+        texts = [self.name, self.policy.source, self.row_id or "", *self.outcomes]
+        texts += dict(self.labels).values()
+        for variable in self.codebook.variables:
+            texts += [variable.name, *variable.levels]
+        if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
+            raise DataError(
+                "a name, level or label holds half a character (a lone surrogate), which no file "
+                "can hold: write it again"
+            )
+
+
+def _check_text(field: str, value: Any) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise OptionError(f"{field}: give a text that is not empty")
+
+
+def _names(field: str, given: Any) -> tuple[str, ...]:
+    # A text is a sequence of texts too, but hardly ever meant as one.
+    if not isinstance(given, (tuple, list)):
+        raise OptionError(f"{field}: give a list of names")
+    for name in given:
+        _check_text(field, name)
+    if len(set(given)) < len(given):
+        raise OptionError(f"{field}: a name is listed twice: list each once")
+    return tuple(given)
+
+
+def _choice(field: str, value: Any, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise OptionError(f"{field}: give one of {', '.join(repr(choice) for choice in choices)}")
+
+
+def _whole(field: str, value: Any, at_least: int, at_most: int | None = None) -> int:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < at_least or (at_most is not None and value > at_most):
+        limit = f"at least {at_least}" if at_most is None else f"{at_least} to {at_most}"
+        raise OptionError(f"{field}: give a whole number of {limit}")
+    return int(value)
+
+
+def _number(field: str, value: Any, at_least: float = 0.0) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise OptionError(f"{field}: give numbers" if at_least else f"{field}: give a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
+    if not isfinite(number) or number <= 0 or number < at_least:
+        limit = f"of at least {at_least:g}" if at_least else "above 0"
+        raise OptionError(f"{field}: give a finite number {limit}")
+    return number

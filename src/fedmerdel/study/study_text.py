@@ -1,0 +1,136 @@
+"""Writing a study as TOML, with a comment in plain words on each line.
+
+There is no TOML writer in Python's library, and none would write the comments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from fedmerdel.study.codebook import Codebook
+from fedmerdel.study.policy import CUSTOM, POLICIES
+from fedmerdel.study.study_file import FIXED, FORMAT, NEVER
+
+if TYPE_CHECKING:
+    from fedmerdel.study.protocol import Study
+
+_HEAD = """\
+# A study: what all its sites agree on before they fit.
+# Every site uses the same file. Lines that begin with # are comments. A line left out takes the
+# value that is called usual here. It holds no rows; but if it was drafted from a table, the levels
+# below are that table's, so read them before you send it on.
+"""
+
+_WORDS: dict[str, str] = {
+    "format": "Version of this file's format.",
+    "name": "What the study is called.",
+    "seed": "Any whole number: the same one gives the same result. Usual: 0.",
+    "max_clusters": "Most clusters that a site may find; the fit finds how many. Usual: 20.",
+    "recipe": '"default", or "paper" for the method exactly as published.',
+    "laps": (
+        'Recipe "paper" only: passes between proposals to merge and delete; "never" makes none. '
+        "Usual: 5."
+    ),
+    "merge_criterion": (
+        'Recipe "paper" only: how a pair to merge is chosen: "correlation" (usual), "kl", '
+        '"bhattacharyya" or "random".'
+    ),
+    "alpha": "How even the clusters' sizes are; below 1, few large ones. Usual: 0.01.",
+    "prior": (
+        'What is expected of the levels: "fixed" (usual) is 1 / L for each of L levels; else one '
+        "list of numbers a variable."
+    ),
+    "policy": (
+        f"The smallest count that may leave a site: {', '.join(POLICIES)}, or custom. "
+        "Usual: opensafely."
+    ),
+    "threshold": "Custom: the smallest count but zero that may leave a site; 0 is no rule.",
+    "rounding": "Custom: counts are rounded to multiples of this; 0 is no rounding.",
+    "source": "Custom: where this rule comes from.",
+    "small_clusters": (
+        'A cluster that is too small: "absorb" (usual) gives its rows to other clusters, '
+        '"withhold" keeps it back.'
+    ),
+    "row_id": "Column that says which row is which. It never leaves a site. Leave out if none.",
+    "outcomes": "Columns counted in each cluster, such as death, not used to find it.",
+}
+
+_VARIABLE_WORDS = """\
+# The variables, one block each, in the order that all sites use. name: its column. label: what
+# people call it, if something else. kind: "integer", "boolean" or "text", seen from the levels if
+# left out. levels: all values that it may take at any site; missing is not a level.
+"""
+
+
+def study_text(study: Study) -> str:
+    """Return the text of a study's file."""
+    policy = study.policy
+    settings: dict[str, dict[str, Any]] = {
+        "study": {"format": FORMAT, "name": study.name, "seed": study.seed},
+        "model": {
+            "max_clusters": study.max_clusters,
+            "recipe": study.recipe,
+            "laps": NEVER if study.laps is None else study.laps,
+            "merge_criterion": study.merge_criterion,
+            "alpha": study.alpha,
+            "prior": FIXED if study.prior is None else _by_variable(study.prior, study.codebook),
+        },
+        "disclosure": {"policy": policy.name},
+        "table": {"row_id": study.row_id, "outcomes": study.outcomes},
+    }
+    if policy.name == CUSTOM:
+        settings["disclosure"] |= {
+            "threshold": policy.threshold,
+            "rounding": policy.rounding,
+            "source": policy.source,
+        }
+    settings["disclosure"]["small_clusters"] = study.small_clusters
+    lines = [_HEAD]
+    for section, entries in settings.items():
+        lines.append(f"[{section}]")
+        for key, value in entries.items():
+            lines.append(f"# {_WORDS[key]}")
+            if key == "policy" and value != CUSTOM:
+                lines.append(f"# {value}: {policy.source}.")
+            # TOML has no word for nothing.
+            lines.append(f'# {key} = "…"' if value is None else f"{key} = {_written(value)}")
+        lines.append("")
+    lines.append(_VARIABLE_WORDS)
+    labels = dict(study.labels)
+    for variable in study.codebook.variables:
+        lines += ["[[variable]]", f"name = {_written(variable.name)}"]
+        if variable.name in labels:
+            lines.append(f"label = {_written(labels[variable.name])}")
+        lines += [f"kind = {_written(variable.kind)}", f"levels = {_written(variable.values)}", ""]
+    return "\n".join(lines)
+
+
+def _by_variable(prior: Sequence[float], codebook: Codebook) -> list[Sequence[float]]:
+    ends = codebook.level_offsets.tolist()
+    return [prior[start:end] for start, end in pairwise(ends)]
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    return f"[{', '.join(_written(entry) for entry in value)}]"
+
+
+def _quoted(text: str) -> str:
+    """Write a text so that what is seen is what is meant: nothing invisible is left as it is."""
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    number = ord(character)
+    return f"\\u{number:04X}" if number <= 0xFFFF else f"\\U{number:08X}"

@@ -1,0 +1,151 @@
+"""Rows given to global clusters: the E step, with the site's own weights."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import digamma, logsumexp
+
+from fedmerdel import DataError, GlobalModel, OptionError, Study, assign, fit_site, merge_sites
+from fedmerdel.errors import FileError
+from fedmerdel.site.assign import score_samples
+from fedmerdel.site.labels_file import write_labels
+from fedmerdel.site.site_table import row_ids
+from fedmerdel.study.codebook import Codebook, Variable
+from fedmerdel.study.policy import policy_named
+from tests.reference import by_variable, log_rho
+
+CODEBOOK = Codebook(
+    (
+        Variable("a", ("0", "1"), "integer"),
+        Variable("b", ("no", "yes"), "text"),
+        Variable("c", ("x", "y", "z"), "text"),
+    )
+)
+STUDY = Study("s", CODEBOOK, max_clusters=4, policy=policy_named("none"), row_id="id")
+SHARES = {"leeds": (0.8, 0.2), "york": (0.3, 0.7)}
+
+
+def drawn(rows: int, shares: tuple[float, float], seed: int) -> np.ndarray:
+    """Level numbers of two clusters, -1 for missing."""
+    rng = np.random.default_rng(seed)
+    second = rng.random(rows) >= shares[0]
+    likely = np.where(second[:, None], [1, 1, 2], [0, 0, 0])
+    any_level = np.column_stack([rng.integers(0, n, rows) for n in (2, 2, 3)])
+    X = np.where(rng.random((rows, 3)) < 0.85, likely, any_level)
+    X[rng.random(X.shape) < 0.03] = -1
+    return X
+
+
+def frame_of(X: np.ndarray) -> pd.DataFrame:
+    values = [[*variable.values, None] for variable in CODEBOOK.variables]
+    columns = {
+        name: pd.array([known[at] for at in X[:, j]], dtype="Int64" if j == 0 else "str")
+        for j, (name, known) in enumerate(zip("abc", values, strict=True))
+    }
+    return pd.DataFrame(columns)
+
+
+@pytest.fixture(scope="module")
+def model() -> GlobalModel:
+    return merge_sites(
+        STUDY,
+        [fit_site(STUDY, frame_of(drawn(400, w, i)), s) for i, (s, w) in enumerate(SHARES.items())],
+    )
+
+
+def by_hand(model: GlobalModel, X: np.ndarray, T: np.ndarray) -> np.ndarray:
+    """The E step: these rows a cluster for the weights, everyone's counts for the levels."""
+    (_, S, _), prior = model.statistics, model.prior
+    total = T.sum() + prior.alpha * prior.n_components
+    log_levels = [
+        digamma(eps + part) - digamma((eps + part).sum(axis=1, keepdims=True))
+        for eps, part in zip(
+            by_variable(prior.eps, prior.n_levels), by_variable(S, prior.n_levels), strict=True
+        )
+    ]
+    rho = log_rho(X, digamma(prior.alpha + T) - digamma(total), log_levels)
+    return np.exp(rho - logsumexp(rho, axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("site", ["leeds", "york", None])
+def test_equals_the_e_step_by_hand(model: GlobalModel, site: str | None) -> None:
+    X = drawn(300, (0.5, 0.5), 9)
+    found = assign(model, frame_of(X), site)
+    T = model.statistics.T if site is None else model.site_rows[model.sites.index(site)]
+    np.testing.assert_allclose(found.probabilities, by_hand(model, X, T), atol=1e-10)
+    np.testing.assert_array_equal(found.labels, found.probabilities.argmax(axis=1))
+    np.testing.assert_allclose(found.probabilities.sum(axis=1), 1.0)
+
+
+def test_a_site_has_its_own_weights(model: GlobalModel) -> None:
+    table = frame_of(drawn(300, (0.5, 0.5), 9))
+    assert model.n_clusters > 1
+    leeds, york, everyone = (assign(model, table, s).probabilities for s in ("leeds", "york", None))
+    assert np.abs(leeds - york).max() > 0.05
+    assert np.abs(leeds - everyone).max() > 0.01
+
+
+def test_a_cluster_that_a_site_has_no_rows_of(model: GlobalModel) -> None:
+    lone = fit_site(STUDY, frame_of(np.zeros((300, 3), dtype=int)), "hull")
+    more = model.add(lone)
+    found = assign(more, frame_of(drawn(50, (0.5, 0.5), 1)), "hull")
+    assert np.isfinite(found.probabilities).all()
+
+
+def test_an_unknown_site_is_refused(model: GlobalModel) -> None:
+    with pytest.raises(OptionError, match="'hull' took no part in the model; it has 'leeds'"):
+        assign(model, frame_of(drawn(5, (0.5, 0.5), 9)), "hull")
+
+
+def test_threads_do_not_matter(model: GlobalModel) -> None:
+    table = frame_of(drawn(9000, (0.5, 0.5), 9))
+    one, two = (assign(model, table, "york", n_jobs=n) for n in (1, 2))
+    np.testing.assert_array_equal(one.labels, two.labels)
+    np.testing.assert_array_equal(one.probabilities, two.probabilities)
+
+
+def test_scores_of_all_possible_rows_sum_to_one(model: GlobalModel) -> None:
+    every = np.array(list(product(range(2), range(2), range(3))))
+    assert np.exp(score_samples(model, frame_of(every))).sum() == pytest.approx(1.0)
+    nothing_known = np.array([[-1, -1, -1]])
+    assert score_samples(model, frame_of(nothing_known)) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    "ids", [[7, 8, 9], ["p7", "p8", "p9"], [7, None, 9], ["p7", None, "p9"], ["p7", "", "p9"]]
+)
+def test_labels_file_has_the_rows_own_names(
+    model: GlobalModel, tmp_path: Path, ids: list, suffix: str
+) -> None:
+    table = frame_of(drawn(3, (0.5, 0.5), 9)).assign(id=pd.Series(ids).convert_dtypes())
+    found = assign(model, table)
+    path = tmp_path / f"labels{suffix}"
+    write_labels(path, found, row_ids(STUDY, table), STUDY.row_id)
+    read = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
+    assert list(read.columns) == ["id", "cluster", "probability"]
+    assert [None if pd.isna(i) else i for i in read["id"]] == [i or None for i in ids]
+    assert read["cluster"].tolist() == found.labels.tolist()
+    np.testing.assert_allclose(read["probability"], found.probabilities.max(axis=1))
+
+
+def test_labels_without_a_row_id(model: GlobalModel, tmp_path: Path) -> None:
+    table = frame_of(drawn(3, (0.5, 0.5), 9))
+    assert row_ids(STUDY, table) is None
+    write_labels(tmp_path / "labels.csv", assign(model, table), None, "id")
+    assert list(pd.read_csv(tmp_path / "labels.csv").columns) == ["cluster", "probability"]
+
+
+def test_labels_files_that_are_refused(model: GlobalModel, tmp_path: Path) -> None:
+    found = assign(model, frame_of(drawn(3, (0.5, 0.5), 9)))
+    for name in ("labels.xlsx", "labels", "nowhere/labels.csv"):
+        with pytest.raises(FileError):
+            write_labels(tmp_path / name, found, None, None)
+    with pytest.raises(DataError, match="has the name of a result"):
+        write_labels(tmp_path / "labels.csv", found, np.arange(3), "cluster")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,206 @@
+"""What a model says of itself, against plain sums over the rows that it came from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from fedmerdel.model.describe import Cluster, describe
+from fedmerdel.model.generate import sample
+from fedmerdel.model.global_model import GlobalModel, merge_sites
+from fedmerdel.release import OutcomeCounts
+from fedmerdel.study.codebook import Codebook, Variable
+from fedmerdel.study.policy import POLICIES
+from fedmerdel.study.protocol import Study
+from tests.federations import summary_of
+from tests.reference import Dense, hard, m_step, statistics_from
+
+# Two clusters; hull has only the second. Shares of yes for three conditions, ages 0 to 2.
+YES = np.array([[0.9, 0.8, 0.05], [0.1, 0.05, 0.7]])
+AGE = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
+SIZES = {"hull": [0, 300], "leeds": [500, 200], "york": [150, 250]}
+NAMES = ["age", "asthma", "copd", "gout"]
+
+
+class Rows:
+    """All rows of all sites: X of level numbers, label, site, death (-1: not known)."""
+
+    def __init__(self, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self.site = np.repeat(list(SIZES), [sum(n) for n in SIZES.values()])
+        self.label = np.concatenate([np.repeat([0, 1], n) for n in SIZES.values()])
+        age = (rng.random(len(self.label))[:, None] >= AGE.cumsum(axis=1)[self.label, :2]).sum(1)
+        yes = rng.random((len(self.label), 3)) < YES[self.label]
+        self.X = np.column_stack([age, yes.astype(int)])
+        self.X[rng.random(self.X.shape) < 0.05] = -1
+        self.death = (rng.random(len(age)) < np.array([0.3, 0.02])[self.label]).astype(int)
+        self.death[rng.random(len(age)) < 0.1] = -1
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    return Rows()
+
+
+@pytest.fixture(scope="module")
+def model(rows: Rows) -> GlobalModel:
+    variables = [Variable("age", ("old", "older", "oldest"), "text")]
+    variables += [Variable(name, ("no", "yes"), "text") for name in NAMES[1:3]]
+    variables += [Variable("gout", ("false", "true"), "boolean")]
+    study = Study(
+        "made", Codebook(tuple(variables)), policy=POLICIES["none"], outcomes=("death", "fall"),
+        max_clusters=4,
+    )  # fmt: skip
+    summaries = []
+    for site in SIZES:
+        at = rows.site == site
+        _, label = np.unique(rows.label[at], return_inverse=True)
+        K = label.max() + 1
+        table = Dense(rows.X[at], np.ones(at.sum()), study.codebook.n_levels)
+        positive, observed = (
+            np.bincount(label[chosen], minlength=K).astype(float)
+            for chosen in (rows.death[at] == 1, rows.death[at] >= 0)
+        )
+        counts = {
+            "death": OutcomeCounts(positive, observed),
+            "fall": OutcomeCounts(np.zeros(K), np.zeros(K)),
+        }
+        stats = statistics_from(m_step(table, hard(label, K)))
+        summaries.append(summary_of(study, site, stats, np.zeros((K, K)), counts))
+    merged = merge_sites(study, summaries)
+    assert merged.n_clusters == 2
+    return merged
+
+
+@pytest.fixture(scope="module")
+def described(model: GlobalModel) -> tuple[Cluster, ...]:
+    return describe(model)
+
+
+def own_label(number: int) -> int:
+    """The larger cluster comes first: it is the one called 1 in the rows."""
+    return 1 - number
+
+
+def test_sizes_and_shares(rows: Rows, described: tuple[Cluster, ...]) -> None:
+    assert [cluster.number for cluster in described] == [0, 1]
+    assert [cluster.rows for cluster in described] == pytest.approx([750, 650])
+    assert sum(cluster.rows for cluster in described) == pytest.approx(len(rows.label))
+    assert sum(cluster.share for cluster in described) == pytest.approx(1)
+    assert [cluster.share for cluster in described] == pytest.approx([750 / 1400, 650 / 1400], 1e-4)
+
+
+def test_levels_against_counting(
+    rows: Rows, model: GlobalModel, described: tuple[Cluster, ...]
+) -> None:
+    """Within what a prior of one row can do to some hundreds; entries missing are left out."""
+    for cluster in described:
+        inside = rows.label == own_label(cluster.number)
+        listed = [(c.variable, c.level) for c in cluster.conditions]
+        every = [(v.name, level) for v in model.study.codebook.variables for level in v.levels]
+        assert sorted(listed) == sorted(every)
+        ratios = [c.ratio for c in cluster.conditions]
+        assert ratios == sorted(ratios, reverse=True)
+        for c in cluster.conditions:
+            j = NAMES.index(c.variable)
+            level = model.study.codebook.variables[j].levels.index(c.level)
+            shares = [
+                np.mean(rows.X[here & (rows.X[:, j] >= 0), j] == level)
+                for here in (inside, ~inside)
+            ]
+            weighed = [shares[0] * inside.mean(), shares[1] * (~inside).mean()]
+            assert c.prevalence == pytest.approx(shares[0], abs=0.002)
+            assert c.ratio == pytest.approx(shares[0] / sum(weighed), abs=0.005)
+            assert c.exclusivity == pytest.approx(weighed[0] / sum(weighed), abs=0.003)
+
+
+def test_levels_are_the_posterior_means(model: GlobalModel, described: tuple[Cluster, ...]) -> None:
+    T, S, _ = model.statistics
+    share = (T + 0.01) / (T + 0.01).sum()
+    for cluster in described:
+        for c in cluster.conditions:
+            j = NAMES.index(c.variable)
+            levels = model.study.codebook.variables[j].levels
+            start = model.study.codebook.level_offsets[j]
+            cells = S[:, start : start + len(levels)]
+            mean = ((cells + 1 / len(levels)) / (cells.sum(axis=1, keepdims=True) + 1))[
+                :, levels.index(c.level)
+            ]  # fmt: skip
+            k = cluster.number
+            assert c.prevalence == pytest.approx(mean[k], rel=1e-12)
+            assert c.ratio == pytest.approx(mean[k] / (share @ mean), rel=1e-12)
+            assert c.exclusivity == pytest.approx(share[k] * mean[k] / (share @ mean), rel=1e-12)
+
+
+def test_mean_number_of_conditions(rows: Rows, described: tuple[Cluster, ...]) -> None:
+    """Yes/no variables only: age has three levels."""
+    for cluster in described:
+        X = rows.X[rows.label == own_label(cluster.number), 1:]
+        count = sum(np.mean(X[X[:, j] >= 0, j]) for j in range(3))
+        assert cluster.mean_conditions == pytest.approx(count, abs=0.01)
+
+
+def test_without_a_yes_no_variable_there_are_no_conditions_to_count() -> None:
+    study = Study(
+        "ages", Codebook((Variable("age", ("0", "1", "2"), "integer"),)), policy=POLICIES["none"]
+    )
+    table = Dense(np.array([[0], [1], [2]]), np.ones(3), np.array([3]))
+    stats = statistics_from(m_step(table, hard(np.zeros(3, dtype=int), 1)))
+    (cluster,) = describe(
+        merge_sites(study, [summary_of(study, "leeds", stats, np.zeros((1, 1)), {})])
+    )
+    assert cluster.mean_conditions is None
+    assert cluster.sites == {"leeds": 1.0}
+    assert cluster.outcomes == {}
+
+
+def test_outcome_rates_have_beta_intervals(rows: Rows, described: tuple[Cluster, ...]) -> None:
+    for cluster in described:
+        inside = rows.label == own_label(cluster.number)
+        known = inside & (rows.death >= 0)
+        dead, total = np.sum(rows.death[known]), np.sum(known)
+        rate = cluster.outcomes["death"]
+        assert rate.share == pytest.approx(dead / total)
+        interval = beta.interval(0.95, dead + 0.5, total - dead + 0.5)
+        assert (rate.low, rate.high) == pytest.approx(interval, rel=1e-9)
+        assert rate.low < rate.share < rate.high
+    # Nobody knows: no share, and an interval of nearly everything.
+    unknown = described[0].outcomes["fall"]
+    assert np.isnan(unknown.share)
+    assert (unknown.low, unknown.high) == pytest.approx(beta.interval(0.95, 0.5, 0.5))
+
+
+def test_shares_of_each_site(described: tuple[Cluster, ...]) -> None:
+    for site, sizes in SIZES.items():
+        shares = [cluster.sites[site] for cluster in described]
+        assert sum(shares) == pytest.approx(1)
+        assert shares == pytest.approx([sizes[1] / sum(sizes), sizes[0] / sum(sizes)])
+
+
+def test_sampled_rows_are_like_the_mixture(model: GlobalModel) -> None:
+    n = 40_000
+    X, clusters = sample(model, n, random_state=3)
+    assert X.shape == (n, 4)
+    assert set(X[:, 0]) == {"old", "older", "oldest"}
+    assert set(X[:, 3]) == {False, True}  # values of the codebook, not texts
+    for cluster in describe(model):
+        inside = clusters == cluster.number
+        assert np.mean(inside) == pytest.approx(cluster.share, abs=5 * 0.5 / np.sqrt(n))
+        for c in cluster.conditions:
+            j = NAMES.index(c.variable)
+            wanted = c.level if j < 3 else c.level == "true"
+            found = np.mean(X[inside, j] == wanted)
+            assert found == pytest.approx(c.prevalence, abs=5 * 0.5 / np.sqrt(inside.sum()))
+    # Within a cluster variables are independent.
+    inside = clusters == 0
+    asthma, copd = X[inside, 1] == "yes", X[inside, 2] == "yes"
+    both = np.mean(asthma & copd)
+    assert both == pytest.approx(asthma.mean() * copd.mean(), abs=5 * 0.5 / np.sqrt(inside.sum()))
+
+
+def test_sampling_is_reproducible(model: GlobalModel) -> None:
+    (X, clusters), (again, same) = (sample(model, 50, random_state=1) for _ in range(2))
+    assert np.array_equal(X, again)
+    assert np.array_equal(clusters, same)
+    assert not np.array_equal(X, sample(model, 50, random_state=2)[0])

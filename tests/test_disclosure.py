@@ -1,0 +1,349 @@
+"""Disclosure control: no count that leaves a site, or follows from those, breaks its policy."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.special import digamma, gammaln, xlogy
+
+from fedmerdel.errors import DataError
+from fedmerdel.mixture.elbo import elbo, merge_gains
+from fedmerdel.mixture.prior import Prior, uniform_prior
+from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.release.cells import HardCounts, OutcomeCounts
+from fedmerdel.release.disclosure import Protected, protect, too_small
+from fedmerdel.release.report import release_cost
+from fedmerdel.study.policy import POLICIES, Policy, custom_policy
+
+ACTIVE = [POLICIES[name] for name in ("opensafely", "ons", "datashield", "pcornet")]
+ACTIVE += [custom_policy(6, 5), custom_policy(0, 5), custom_policy(7, 3), custom_policy(1)]
+
+
+class Site(NamedTuple):
+    soft: Statistics
+    hard: HardCounts
+    Q: np.ndarray
+    outcomes: dict[str, OutcomeCounts]
+    prior: Prior
+
+    def protect(self, policy: Policy, **more: float) -> Protected:
+        return protect(
+            self.soft, self.hard, self.Q, self.prior, policy, outcomes=self.outcomes, **more
+        )
+
+
+def site_of(X: np.ndarray, death: np.ndarray, r: np.ndarray, n_levels: np.ndarray) -> Site:
+    """Sum rows with plain loops; -1 is missing in the table and in the outcome."""
+    best = np.eye(r.shape[1])[r.argmax(axis=1)]
+
+    def levels(weights: np.ndarray) -> np.ndarray:
+        return np.column_stack(
+            [weights.T @ (X[:, j] == v) for j, L in enumerate(n_levels) for v in range(L)]
+        )
+
+    def outcome(weights: np.ndarray) -> dict[str, OutcomeCounts]:
+        return {"death": OutcomeCounts(weights.T @ (death == 1), weights.T @ (death >= 0))}
+
+    g = [[(xlogy(a + b, a + b) - xlogy(a, a) - xlogy(b, b)).sum() for b in r.T] for a in r.T]
+    Q = np.array(g)
+    Q = np.maximum((Q + Q.T) / 2, 0.0)
+    np.fill_diagonal(Q, 0.0)
+    return Site(
+        Statistics(r.sum(axis=0), levels(r), xlogy(r, r).sum(axis=0)),
+        HardCounts(best.sum(axis=0), levels(best), outcome(best)),
+        Q,
+        outcome(r),
+        uniform_prior(n_levels, 0.01, 20),
+    )
+
+
+def absorbed(r: np.ndarray, policy: Policy) -> np.ndarray:
+    """Give the rows of too small clusters to the others, the smallest first."""
+    while r.shape[1]:
+        hard = np.bincount(r.argmax(axis=1), minlength=r.shape[1])
+        small = too_small(r.sum(axis=0), hard.astype(float), policy)
+        if not small.any():
+            break
+        r = np.delete(r, np.where(small, r.sum(axis=0), np.inf).argmin(), axis=1)
+        r = (r + 1e-300) / (r + 1e-300).sum(axis=1, keepdims=True) if r.shape[1] else r
+    return r
+
+
+@st.composite
+def sites(draw: st.DrawFn, policy: Policy) -> Site:
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, n_clusters = draw(st.integers(12, 400)), draw(st.integers(1, 8))
+    n_levels = np.array(draw(st.lists(st.integers(1, 7), min_size=1, max_size=4)))
+    X = np.column_stack(
+        [
+            rng.choice(L, n, p=rng.dirichlet(np.full(L, draw(st.sampled_from([0.2, 1, 9])))))
+            for L in n_levels
+        ]
+    )
+    X[rng.random(X.shape) < draw(st.sampled_from([0.0, 0.02, 0.3]))] = -1
+    death = rng.choice([-1, 0, 1], n, p=rng.dirichlet([0.3, 1.0, 0.3]))
+    # From nearly sure rows to rows shared by all clusters.
+    sureness = draw(st.sampled_from([0.003, 0.1, 1.0, 20.0]))
+    r = rng.dirichlet(np.full(n_clusters, sureness), n)
+    if draw(st.booleans()):
+        r = np.eye(n_clusters)[r.argmax(axis=1)]
+    r = absorbed(r, policy)
+    assume(r.shape[1] > 0)
+    return site_of(X, death, r, n_levels)
+
+
+def variables(site: Site, out: Protected) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Cells (K, L + 1) of each variable and outcome: soft, hard, released; missing last."""
+
+    def cut(T: np.ndarray, S: np.ndarray, outcomes: dict[str, OutcomeCounts]) -> list[np.ndarray]:
+        parts = [S[:, a:b] for a, b in pairwise(site.prior.offsets)]
+        parts += [np.column_stack([c.observed - c.positive, c.positive]) for c in outcomes.values()]
+        return [np.column_stack([part, T - part.sum(axis=1)]) for part in parts]
+
+    soft = cut(site.soft.T, site.soft.S, site.outcomes)
+    hard = cut(site.hard.T, site.hard.S, dict(site.hard.outcomes))
+    return list(zip(soft, hard, cut(out.statistics.T, out.statistics.S, out.outcomes), strict=True))
+
+
+def fits(counts: np.ndarray, policy: Policy) -> bool:
+    whole = np.all(counts % max(policy.rounding, 1) == 0)
+    return bool(whole and np.all((counts == 0) | (counts >= policy.smallest)))
+
+
+@pytest.mark.parametrize("policy", ACTIVE, ids=lambda p: f"{p.name}-{p.threshold}-{p.rounding}")
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_nothing_that_follows_by_adding_or_subtracting_breaks_the_policy(
+    policy: Policy, data: st.DataObject
+) -> None:
+    site = data.draw(sites(policy))
+    out = site.protect(policy)
+    T = out.statistics.T
+    assert np.all(T >= policy.smallest)
+    assert fits(T, policy)
+    assert np.all(np.abs(T - site.soft.T) <= max(policy.rounding, 1) / 2)
+    for soft, hard, told in variables(site, out):
+        # Exactly, so that the last cell is a count too.
+        np.testing.assert_array_equal(told.sum(axis=1), T)
+        # Every union of cells, its complement in T, in a cluster and over all clusters.
+        for chosen in product([0.0, 1.0], repeat=told.shape[1]):
+            union = told @ np.array(chosen)
+            assert fits(union, policy)
+            assert fits(T - union, policy)
+            assert fits(union.sum(keepdims=True), policy)
+        # Either count is enough to hide a cell; if all are small, one takes in the others.
+        small = (soft < policy.threshold - 1e-5) | (hard < policy.threshold)
+        assert not told[small & ~small.all(axis=1, keepdims=True)].any()
+        # A 0 says no more than "fewer than the smallest".
+        assert np.all(np.minimum(soft, hard)[told == 0] < policy.smallest + 1e-5)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), policy=st.sampled_from(ACTIVE))
+def test_what_is_in_a_small_cell_makes_no_difference(data: st.DataObject, policy: Policy) -> None:
+    site = data.draw(sites(policy))
+    out = site.protect(policy)
+    soft, hard = site.soft.S.copy(), site.hard.S.copy()
+    for start, end in pairwise(site.prior.offsets):
+        for k in range(len(soft)):
+            cells = np.append(soft[k, start:end], site.soft.T[k] - soft[k, start:end].sum())
+            whole = np.append(hard[k, start:end], site.hard.T[k] - hard[k, start:end].sum())
+            small = (cells < policy.threshold - 1e-5) | (whole < policy.threshold)
+            if small.all() or not small[:-1].any():
+                continue
+            to = np.where(small, -1, cells).argmax()
+            share = data.draw(st.floats(0, 1))
+            for counts, parts in ((soft, cells), (hard, whole)):
+                moved = np.where(small, parts * share if counts is soft else parts, parts)
+                moved[to] += parts.sum() - moved.sum()
+                counts[k, start:end] = moved[:-1]
+    other = site._replace(soft=site.soft._replace(S=soft), hard=site.hard._replace(S=hard)).protect(
+        policy
+    )
+    np.testing.assert_array_equal(other.statistics.T, out.statistics.T)
+    np.testing.assert_array_equal(other.statistics.S, out.statistics.S)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), policy=st.sampled_from(ACTIVE))
+def test_overlap_and_entropy_are_coarse_and_never_too_good(
+    data: st.DataObject, policy: Policy
+) -> None:
+    site = data.draw(sites(policy))
+    out = site.protect(policy)
+    unit = policy.smallest * np.log(2.0)
+    off = ~np.eye(len(site.Q), dtype=bool)
+    Q, h = out.overlap, out.statistics.h
+    np.testing.assert_array_equal(Q, Q.T)
+    assert not np.diag(Q).any()
+    assert np.all(Q[off] >= site.Q[off])
+    assert np.all(Q[off] >= unit)
+    assert np.all(Q[off] <= site.Q[off] + 1.001 * unit)
+    assert np.all(h <= 0)
+    assert not np.signbit(h[h == 0]).any()
+    assert np.all(-h <= -site.soft.h)
+    assert np.all(-h >= -site.soft.h - 1.001 * unit)
+    for bound in (Q / unit, h / unit):
+        np.testing.assert_allclose(bound, np.round(bound), atol=1e-9)
+    # So a merge that the released numbers allow has no less to gain under the exact Q.
+    pairs = np.argwhere(np.triu(off))
+    if len(pairs):
+        released = merge_gains(out.statistics, site.prior, pairs, Q[tuple(pairs.T)])
+        exact = merge_gains(out.statistics, site.prior, pairs, site.Q[tuple(pairs.T)])
+        assert np.all(released <= exact)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_without_a_policy_numbers_go_out_as_they_are(data: st.DataObject) -> None:
+    none = POLICIES["none"]
+    site = data.draw(sites(none))
+    out = site.protect(none)
+    for exact, told in zip(site.soft, out.statistics, strict=True):
+        np.testing.assert_array_equal(told, exact)
+    np.testing.assert_array_equal(out.overlap, site.Q)
+    np.testing.assert_array_equal(out.outcomes["death"].positive, site.outcomes["death"].positive)
+    assert out.elbo == elbo(site.soft, site.prior)
+    assert (out.report.cost_at_most, out.report.smallest, out.changes.changed) == (0.0, 0, 0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), policy=st.sampled_from(ACTIVE))
+def test_the_report_tells_no_more_than_the_released_counts(
+    data: st.DataObject, policy: Policy
+) -> None:
+    site = data.draw(sites(policy))
+    out = site.protect(policy, absorbed=2, withheld=1, cost_so_far=3.0)
+    cells = np.concatenate(
+        [out.statistics.T, *(told.ravel() for _, _, told in variables(site, out))]
+    )
+    report = out.report
+    assert (report.n_cells, report.n_zero) == (cells.size, (cells == 0).sum())
+    assert report.smallest_cell == cells[cells > 0].min()
+    assert (report.absorbed, report.withheld) == (2, 1)
+    assert out.elbo == np.floor(elbo(out.statistics, site.prior))
+    assert report.cost_at_most >= out.changes.cost >= 3.0
+    rarest, smallest = 2.0 ** np.floor(np.log2(site.prior.eps.min())), policy.smallest
+    step = np.ceil(smallest * (max(-digamma(rarest), 0) + np.log(smallest) + 2))
+    assert report.cost_at_most > 0
+    assert report.cost_at_most % step == 0
+    assert report.cost_at_most - out.changes.cost <= step
+    assert report == type(report).from_dict(report.to_dict())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n_levels=st.integers(2, 30),
+    rows=st.integers(30, 5000),
+    policy=st.sampled_from(ACTIVE),
+    data=st.data(),
+)
+def test_one_hidden_cell_is_not_seen_in_the_stated_cost(
+    n_levels: int, rows: int, policy: Policy, data: st.DataObject
+) -> None:
+    hidden = data.draw(st.integers(0, max(policy.threshold - 1, 0)))
+    assume(rows - hidden >= max(policy.smallest, hidden))
+    assume(rows % max(policy.rounding, 1) == 0)
+    S = np.zeros((1, n_levels))
+    S[0, :2] = rows - hidden, hidden
+    T = np.array([float(rows)])
+    strength = data.draw(st.sampled_from([1e-6, 0.01, 1.0, 30.0]))
+    prior = uniform_prior(np.array([n_levels]), 0.01, 5)
+    prior = prior._replace(eps=strength * prior.eps)
+    out = protect(Statistics(T, S, np.zeros(1)), HardCounts(T, S), np.zeros((1, 1)), prior, policy)
+    empty = np.zeros((1, n_levels))
+    empty[0, 0] = rows
+    none = protect(
+        Statistics(T, empty, np.zeros(1)), HardCounts(T, empty), np.zeros((1, 1)), prior, policy
+    )
+    assert out.report == none.report
+    assert out.elbo == none.elbo
+
+
+def test_a_cell_must_pass_as_a_sum_of_parts_and_row_by_row() -> None:
+    T = np.array([100.0])
+    prior = uniform_prior(np.array([3]), 0.01, 5)
+    # Twelve rows in parts, of which three are sure; three in parts, where twelve are likeliest.
+    for soft, hard in (
+        ([88.0, 12.0, 0.0], [97.0, 3.0, 0.0]),
+        ([97.0, 3.0, 0.0], [88.0, 12.0, 0.0]),
+    ):
+        out = protect(
+            Statistics(T, np.array([soft]), np.zeros(1)),
+            HardCounts(T, np.array([hard])),
+            np.zeros((1, 1)),
+            prior,
+            POLICIES["ons"],
+        )
+        assert out.statistics.S.tolist() == [[100.0, 0.0, 0.0]]
+        assert (out.changes.zeroed, out.changes.changed) == (1, 2)
+        assert out.changes.largest_change == soft[1]
+
+
+def test_rounding_takes_no_large_cell_away() -> None:
+    # Twenty cells of 12.6 round up to 15 each, which is 35 rows more than there are.
+    S = np.full((1, 20), 12.6)
+    T = np.array([252.0])
+    out = protect(
+        Statistics(T, S, np.zeros(1)),
+        HardCounts(T, np.full((1, 20), 12.6)),
+        np.zeros((1, 1)),
+        uniform_prior(np.array([20]), 0.01, 5),
+        POLICIES["opensafely"],
+    )
+    assert out.statistics.S.sum() == 250
+    assert set(out.statistics.S.ravel()) == {10.0, 15.0}
+
+
+def test_small_clusters_and_empty_sites_are_refused() -> None:
+    policy = POLICIES["opensafely"]
+    T, hard = np.array([9.0, 30.0, 12.0, 10.0]), np.array([20.0, 30.0, 9.0, 10.0])
+    assert too_small(T, hard, policy).tolist() == [True, False, True, False]
+    assert not too_small(T, hard, POLICIES["none"]).any()
+    prior = uniform_prior(np.array([2]), 0.01, 5)
+
+    def release(T: np.ndarray, T_hard: np.ndarray) -> None:
+        S = np.column_stack([T, 0 * T])
+        stats = Statistics(T, S, 0 * T)
+        protect(stats, HardCounts(T_hard, S), np.zeros((len(T), len(T))), prior, policy)
+
+    with pytest.raises(DataError, match=r"fewer than 10 rows.*absorb or withhold"):
+        release(T, hard)
+    with pytest.raises(DataError, match="no cluster has 10 rows"):
+        release(np.zeros(0), np.zeros(0))
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), policy=st.sampled_from(ACTIVE))
+def test_the_cost_is_what_the_elbo_falls_with_the_released_posterior(
+    data: st.DataObject, policy: Policy
+) -> None:
+    site = data.draw(sites(policy))
+    out = site.protect(policy)
+
+    def part(prior: np.ndarray, counts: np.ndarray, told: np.ndarray) -> float:
+        """ELBO of one Dirichlet: counts and prior under q set from the told counts, and entropy."""
+        q = prior + told
+        mean = digamma(q) - digamma(q.sum())
+        ln_b = [gammaln(a).sum() - gammaln(a.sum()) for a in (prior, q)]
+        return float(((prior + counts - q) * mean).sum() + ln_b[1] - ln_b[0])
+
+    def fall(prior: np.ndarray, counts: np.ndarray, told: np.ndarray) -> float:
+        return part(prior, counts, counts) - part(prior, counts, told)
+
+    def all_components(T: np.ndarray) -> np.ndarray:
+        return np.append(T, np.zeros(site.prior.n_components - len(T)))
+
+    alpha = np.full(site.prior.n_components, site.prior.alpha)
+    expected = fall(alpha, all_components(site.soft.T), all_components(out.statistics.T))
+    for a, b in pairwise(site.prior.offsets):
+        for counts, told in zip(site.soft.S[:, a:b], out.statistics.S[:, a:b], strict=True):
+            expected += fall(site.prior.eps[a:b], counts, told)
+    cost = release_cost(site.soft, out.statistics, site.prior)
+    assert cost >= 0
+    np.testing.assert_allclose(cost, expected, rtol=1e-8, atol=1e-6)

@@ -1,0 +1,300 @@
+"""One site's part, from its table to what may leave: exact sums, policies, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
+
+from fedmerdel import DataError, SiteSummary, Study, assign, fit_site, merge_sites, simulate
+from fedmerdel.mixture.elbo import elbo
+from fedmerdel.mixture.passes import Workers
+from fedmerdel.mixture.prior import study_prior
+from fedmerdel.release.folder import summary_files
+from fedmerdel.site import local_fit
+from fedmerdel.site.check import check_site
+from fedmerdel.site.local_fit import fit_in_batches
+from fedmerdel.site.site_table import site_outcomes, study_rows
+from fedmerdel.study.codebook import Codebook, Variable
+from fedmerdel.study.policy import POLICIES, custom_policy, policy_named
+from tests.drawn import seeds
+from tests.reference import Dense, e_step, m_step, overlap_matrix, statistics_from
+
+NAMES = ("a", "b", "c", "d")
+LEVELS = (("0", "1"), ("false", "true"), ("low", "mid", "high"), ("0", "1"))
+KINDS: tuple[Any, ...] = ("integer", "boolean", "text", "integer")
+CODEBOOK = Codebook(tuple(Variable(*v) for v in zip(NAMES, LEVELS, KINDS, strict=True)))
+N_LEVELS = np.array([2, 2, 3, 2])
+EXACT = policy_named("none")
+
+
+def study(**options: Any) -> Study:
+    return Study("s", CODEBOOK, **{"max_clusters": 5, "policy": EXACT, **options})
+
+
+def level_numbers(n_rows: int, seed: int, rare: float = 0.2, missing: float = 0.1) -> np.ndarray:
+    """Two kinds of rows, with entries off their kind, and missing ones (-1)."""
+    rng = np.random.default_rng(seed)
+    kind = rng.random(n_rows) < 0.4
+    X = np.where(kind[:, None], N_LEVELS - 1, 0)
+    off = np.column_stack([rng.integers(0, n, n_rows) for n in N_LEVELS])
+    X = np.where(rng.random(X.shape) < rare, off, X)
+    X[rng.random(X.shape) < missing] = -1
+    return X
+
+
+def frame_of(X: np.ndarray, seed: int = 0) -> pd.DataFrame:
+    """The rows as a hospital has them, with what no study names, and an outcome."""
+    rng = np.random.default_rng(seed)
+    dtypes = ("Int64", "boolean", "str", "Int64")
+    columns: dict[str, Any] = {}
+    for j, (variable, dtype) in enumerate(zip(CODEBOOK.variables, dtypes, strict=True)):
+        known = [*variable.values, None]
+        columns[variable.name] = pd.array([known[at] for at in X[:, j]], dtype=dtype)
+    died = [[0, 1, None][at] for at in rng.choice(3, len(X), p=[0.8, 0.1, 0.1])]
+    columns["died"] = pd.array(died, dtype="Int64")
+    columns["born"] = pd.Timestamp("1960-01-01") + pd.to_timedelta(np.arange(len(X)), "D")
+    columns["bmi"] = rng.normal(27, 4, len(X))
+    columns["note"] = [f"SECRET {n}" for n in range(len(X))]
+    return pd.DataFrame(columns)
+
+
+def test_without_a_policy_the_sums_are_exact() -> None:
+    X = level_numbers(400, 1)
+    table, agreed = frame_of(X), study(outcomes=("died",))
+    rows, prior = study_rows(agreed, table), study_prior(agreed, agreed.max_clusters)
+    seed = np.random.SeedSequence([agreed.seed, *b"leeds"])
+    theta = fit_in_batches(agreed, rows, prior, seed, Workers(), None).theta
+    summary = fit_site(agreed, table, "leeds")
+    dense = Dense(X, np.ones(len(X)), N_LEVELS)
+    log_r = e_step(dense, theta)
+    oracle = statistics_from(m_step(dense, log_r))
+    assert summary.n_clusters > 1
+    np.testing.assert_allclose(summary.statistics.T, oracle.T, rtol=1e-9)
+    np.testing.assert_allclose(summary.statistics.S, oracle.S, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(summary.statistics.h, oracle.h, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(
+        summary.overlap, overlap_matrix(log_r, dense.weights) * (1 - np.eye(len(oracle.T))),
+        rtol=1e-8, atol=1e-8,
+    )  # fmt: skip
+    died = table["died"].fillna(-1).to_numpy()
+    counts = summary.outcomes["died"]
+    np.testing.assert_allclose(counts.positive, np.exp(log_r)[died == 1].sum(axis=0))
+    np.testing.assert_allclose(counts.observed, np.exp(log_r)[died >= 0].sum(axis=0))
+    assert summary.elbo == pytest.approx(elbo(oracle, prior))
+    assert summary.study_hash == agreed.hash
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    policy=st.sampled_from([*POLICIES.values(), custom_policy(4, 3)]),
+    n_rows=st.one_of(st.integers(1, 40), st.integers(41, 400)),
+    small_clusters=st.sampled_from(["absorb", "withhold"]),
+    rare=st.sampled_from([0.0, 0.02, 0.3]),
+    missing=st.sampled_from([0.0, 0.02, 0.5]),
+    seed=seeds,
+)
+def test_what_leaves_obeys_its_policy(
+    policy: Any, n_rows: int, small_clusters: Any, rare: float, missing: float, seed: int
+) -> None:
+    agreed = study(policy=policy, small_clusters=small_clusters, outcomes=("died",))
+    table = frame_of(level_numbers(n_rows, seed, rare, missing), seed)
+    refusal = None
+    try:
+        summary = fit_site(agreed, table, "leeds")
+    except DataError as error:
+        refusal = str(error)
+    if refusal is not None:
+        assert policy.threshold > 0
+        assert "too small to take part" in refusal
+        assert "\n" not in refusal
+        return
+    assert n_rows >= policy.smallest or policy is EXACT
+    if policy is EXACT:
+        assert summary.n_rows == pytest.approx(n_rows)
+        return
+    cells = summary.cells()
+    assert np.all((cells == 0) | (cells >= policy.smallest))
+    np.testing.assert_array_equal(cells % max(policy.rounding, 1), 0)
+    (T, S, h), Q = summary.statistics, summary.overlap
+    for part in np.split(S, CODEBOOK.level_offsets[1:-1], axis=1):
+        rest = T[:, None] - part
+        assert np.all((rest == 0) | (rest >= policy.smallest))
+    unit = policy.smallest * np.log(2.0)
+    steps = np.concatenate([(-h / unit), (Q / unit).ravel()])
+    np.testing.assert_allclose(steps, steps.round(), atol=1e-9)
+    if small_clusters == "absorb":
+        assert summary.report.withheld == 0
+        assert abs(summary.n_rows - n_rows) <= summary.n_clusters * max(policy.rounding, 1)
+    else:
+        assert summary.report.absorbed == 0
+
+
+@pytest.mark.parametrize("small_clusters", ["absorb", "withhold"])
+def test_a_site_that_is_too_small_is_refused(small_clusters: Any) -> None:
+    agreed = study(policy=policy_named("opensafely"), small_clusters=small_clusters)
+    table = frame_of(level_numbers(9, 0))
+    with pytest.raises(DataError, match="too small to take part alone"):
+        fit_site(agreed, table, "leeds")
+    assert not check_site(agreed, table).enough
+
+
+def test_rows_of_weight_zero_do_not_hide_one_person() -> None:
+    """One row of weight 20 beside twenty of weight 0 is a count of 20, and one person."""
+    X = np.zeros((220, 4), dtype=int)
+    X[:21, 0] = 1
+    weights = np.ones(220)
+    weights[:21] = [20.0, *np.zeros(20)]
+    agreed = study(policy=policy_named("opensafely"), max_clusters=1, outcomes=("died",))
+    table = frame_of(X)
+    table["died"] = pd.array((np.arange(220) < 21).astype(int), dtype="Int64")
+    summary = fit_site(agreed, table, "leeds", sample_weight=weights)
+    assert summary.statistics.S[0, 1] == 0
+    assert summary.outcomes["died"].positive[0] == 0
+
+
+def test_same_seed_same_bytes_on_any_number_of_threads() -> None:
+    table = pd.DataFrame(simulate(9000, 20, 5, random_state=0).X).add_prefix("v")
+    codebook = Codebook(tuple(Variable(name, ("0", "1"), "integer") for name in table))
+    agreed = Study("s", codebook)
+    first, *others = (summary_files(fit_site(agreed, table, "leeds", n_jobs=n)) for n in (1, 1, 2))
+    assert all(other == first for other in others)
+
+
+def test_batches_give_about_what_all_rows_at_once_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = simulate(3000, 30, 4, beta=(0.3, 0.3), random_state=2)
+    table = pd.DataFrame(drawn.X).add_prefix("v")
+    codebook = Codebook(tuple(Variable(name, ("0", "1"), "integer") for name in table))
+    agreed = Study("s", codebook, policy=EXACT)
+    found = {}
+    for batch in (10_000, 700):
+        monkeypatch.setattr(local_fit, "BATCH_ROWS", batch)
+        summary = fit_site(agreed, table, "leeds")
+        assert summary.n_rows == pytest.approx(3000)
+        found[batch] = summary, assign(merge_sites(agreed, [summary]), table).labels
+    (whole, labels), (batched, batch_labels) = found.values()
+    assert batched.n_clusters == whole.n_clusters == 4
+    assert batched.elbo == pytest.approx(whole.elbo, rel=1e-3)
+    assert adjusted_rand_score(labels, batch_labels) > 0.99
+
+
+def test_batches_without_weight_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = frame_of(level_numbers(200, 3))
+    weights = (np.arange(200) < 50).astype(float)
+    expected = fit_site(study(), table[:50], "leeds")
+    for batch in (1000, 10):
+        monkeypatch.setattr(local_fit, "BATCH_ROWS", batch)
+        summary = fit_site(study(), table, "leeds", sample_weight=weights)
+        assert summary.n_rows == pytest.approx(50)
+        if batch == 1000:
+            np.testing.assert_allclose(summary.statistics.S, expected.statistics.S)
+
+
+@pytest.mark.parametrize("name", ["a", "died"])
+def test_a_column_that_is_all_missing(name: str, tmp_path: Path) -> None:
+    table = changed(frame_of(level_numbers(100, 3)), **{name: None})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    for source in (table, tmp_path / "t.csv"):
+        summary = fit_site(study(outcomes=("died",)), source, "leeds")
+        told = summary.statistics.S[:, :2] if name == "a" else summary.outcomes["died"].observed
+        np.testing.assert_array_equal(told, 0)
+
+
+def test_other_columns_and_another_order_do_not_matter(tmp_path: Path) -> None:
+    table, agreed = frame_of(level_numbers(200, 3)), study(outcomes=("died",))
+    expected = summary_files(fit_site(agreed, table[[*NAMES, "died"]], "leeds"))
+    shuffled = table[["note", "d", "born", "b", "died", "a", "bmi", "c"]]
+    assert summary_files(fit_site(agreed, shuffled, "leeds")) == expected
+    shuffled.to_csv(tmp_path / "t.csv", index=False)
+    shuffled.to_parquet(tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        assert summary_files(fit_site(agreed, tmp_path / name, "leeds")) == expected
+    assert set(check_site(agreed, tmp_path / "t.csv").ignored) == {"note", "born", "bmi"}
+
+
+def test_booleans_fit_zero_and_one_both_ways() -> None:
+    table = frame_of(level_numbers(200, 3))
+    expected = summary_files(fit_site(study(), table, "leeds"))
+    other = table.assign(a=table["a"].astype("boolean"), b=table["b"].astype("Int64"))
+    assert summary_files(fit_site(study(), other, "leeds")) == expected
+
+
+@pytest.mark.parametrize(
+    "spelling", [(0, 1), (False, True), ("no", "yes"), ("NO", "YES"), ("N", "Y"), (0.0, 1.0)]
+)
+def test_spellings_of_an_outcome(spelling: tuple[Any, Any], tmp_path: Path) -> None:
+    table, agreed = frame_of(level_numbers(30, 3)), study(outcomes=("died",))
+    wanted = table["died"].astype(float)
+    table["died"] = [None if np.isnan(at) else spelling[int(at)] for at in wanted]
+    table.to_csv(tmp_path / "t.csv", index=False)
+    for source in (table, tmp_path / "t.csv"):
+        np.testing.assert_array_equal(site_outcomes(agreed, source)["died"], wanted)
+
+
+def changed(table: pd.DataFrame, **columns: Any) -> pd.DataFrame:
+    return table.assign(**{name: [value] * len(table) for name, value in columns.items()})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"c": "SECRET"}, r"not among the levels of the study in column 'c'"),
+        ({"a": 7}, r"not among the levels of the study in column 'a'"),
+        ({"a": pd.Timestamp("2020-01-01")}, r"column 'a' holds dates"),
+        ({"a": 0.123}, r"column 'a' holds numbers that are not whole"),
+        ({"died": "SECRET"}, r"outcome 'died' is not yes or no"),
+        ({"died": 2}, r"outcome 'died' is not yes or no"),
+        ({"died": 0.123}, r"outcome 'died' is not yes or no"),
+    ],
+)
+def test_refusals_name_the_column_and_no_value(
+    change: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    table, agreed = changed(frame_of(level_numbers(50, 3)), **change), study(outcomes=("died",))
+    table.to_csv(tmp_path / "t.csv", index=False)
+    for source in (table, tmp_path / "t.csv"):
+        with pytest.raises(DataError, match=words) as caught:
+            fit_site(agreed, source, "leeds")
+        message = str(caught.value)
+        assert not any(value in message for value in ("SECRET", "2020", "0.123", "\n"))
+        (problem,) = check_site(agreed, source).problems
+        assert problem == message
+
+
+def test_a_missing_column_is_refused() -> None:
+    table = frame_of(level_numbers(50, 3)).drop(columns=["a", "died"])
+    with pytest.raises(DataError, match="no column 'a'"):
+        fit_site(study(), table, "leeds")
+    with pytest.raises(DataError, match="no column 'died'"):
+        site_outcomes(study(outcomes=("died",)), table)
+    assert len(check_site(study(outcomes=("died",)), table).problems) == 2
+
+
+@pytest.mark.parametrize("site", ["", "a/b", "..", " x", None, 3])
+def test_unusable_names_of_a_site_are_refused_before_the_work(site: Any) -> None:
+    with pytest.raises(DataError, match="a name that a folder can have"):
+        fit_site(study(), "nowhere.csv", site)
+
+
+def test_sites_of_one_study_draw_different_numbers() -> None:
+    table = frame_of(level_numbers(200, 3))
+    leeds, york = (fit_site(study(), table, site) for site in ("leeds", "york"))
+    assert isinstance(leeds, SiteSummary)
+    assert (leeds.site, york.site) == ("leeds", "york")
+
+
+def test_check_tells_how_small_the_cells_are() -> None:
+    X = np.zeros((100, 4), dtype=int)
+    X[:3, 2] = 1
+    X[:50, 3] = -1
+    found = check_site(study(policy=policy_named("opensafely")), frame_of(X))
+    assert found.problems == ()
+    assert found.rare == {"c": 1}
+    assert found.missing == {"d": 0.5}
+    assert found.n_rows == 100

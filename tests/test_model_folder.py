@@ -1,0 +1,272 @@
+"""A global model on disk: the same to the last bit, whole or not at all, and nothing else lost."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedmerdel.errors import DataError, FileError
+from fedmerdel.model.global_model import GlobalModel, merge_sites
+from fedmerdel.release import OutcomeCounts
+from fedmerdel.release.summary import SiteSummary
+from tests.federations import Federation, binary, federations, made_study, summary_of
+from tests.test_global_model import assert_same, refused
+
+FILES = ["clusters.csv", "lineage.csv", "model.json", "sites", "study.toml"]
+
+
+def made(*sites: str, seed: int = 1) -> GlobalModel:
+    """Three sites with clusters of two kinds, deaths counted."""
+    study = made_study(np.full(16, 2), outcomes=("death",), seed=seed)
+    one, two = [0.9, 0.9, 0.1, 0.1] * 4, [0.1, 0.1, 0.9, 0.8] * 4
+    deaths = {"death": OutcomeCounts(np.array([3.0, 20.0]), np.array([30.0, 60.0]))}
+    stats = binary([one, two], [33.3, 61.7])
+    return merge_sites(
+        study,
+        [summary_of(study, s, stats, np.zeros((2, 2)), deaths) for s in sites or ("hull", "leeds")],
+    )
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    federation=federations(),
+    search=st.sampled_from(["exact", "tree", "greedy", "random"]),
+    criterion=st.sampled_from(["correlation", "kl", "bhattacharyya"]),
+)
+def test_a_loaded_model_is_the_same_to_the_last_bit(
+    tmp_path_factory: pytest.TempPathFactory, federation: Federation, search: Any, criterion: Any
+) -> None:
+    model = merge_sites(federation.study, federation.summaries(), search, criterion=criterion)
+    folder = tmp_path_factory.mktemp("models")
+    model.save(folder / "model")
+    loaded = GlobalModel.load(folder / "model")
+    assert_same(loaded, model)
+    assert loaded.study == model.study
+    # The same model gives the same bytes, and saving again leaves nothing beside it.
+    before = content(folder / "model")
+    loaded.save(str(folder / "model"))
+    assert content(folder / "model") == before
+    assert [entry.name for entry in folder.iterdir()] == ["model"]
+
+
+def test_the_files_are_readable(tmp_path: Path) -> None:
+    model = made()
+    model.save(tmp_path / "new" / "model")
+    folder = tmp_path / "new" / "model"
+    assert sorted(entry.name for entry in folder.iterdir()) == FILES
+    assert sorted(entry.name for entry in (folder / "sites").iterdir()) == ["hull", "leeds"]
+    about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    assert about["kind"] == "fedmerdel model"
+    assert about["n_clusters"] == 2
+    assert about["study_hash"] == model.study.hash
+    with (folder / "lineage.csv").open(encoding="utf-8", newline="") as file:
+        lineage = list(csv.reader(file))
+    assert lineage[0] == ["site", "local_cluster", "cluster", "rows"]
+    assert lineage[1:] == [
+        ["hull", "0", "1", "33.3"], ["hull", "1", "0", "61.7"],
+        ["leeds", "0", "1", "33.3"], ["leeds", "1", "0", "61.7"],
+    ]  # fmt: skip
+    with (folder / "clusters.csv").open(encoding="utf-8", newline="") as file:
+        head, rows, *levels = csv.reader(file)
+    assert head == ["variable", "level", "cluster_0", "cluster_1"]
+    assert [float(T) for T in rows[2:]] == pytest.approx([123.4, 66.6])
+    assert [row[:2] for row in levels] == [[f"v{j}", str(x)] for j in range(16) for x in (0, 1)]
+    yes = (66.6 * 0.9 + 0.5) / 67.6
+    assert [float(cell) for cell in (levels[0][3], levels[1][3])] == pytest.approx(
+        [1 - yes, yes], abs=1e-6
+    )
+
+
+def test_a_site_may_have_any_name_of_a_folder(tmp_path: Path) -> None:
+    names = ("Ærø, sygehus", "leeds.zip", "st. mary's")
+    model = made(*names)
+    model.save(tmp_path / "model")
+    assert_same(GlobalModel.load(tmp_path / "model"), model)
+    assert model.sites == tuple(sorted(names))
+
+
+def edit_json(**changed: Any) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        about.update(changed)
+        kept = {name: value for name, value in about.items() if value != "gone"}
+        (folder / "model.json").write_text(json.dumps(kept), encoding="utf-8")
+
+    return edit
+
+
+def replace_text(name: str, old: str, new: str) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        text = (folder / name).read_text(encoding="utf-8")
+        assert old in text
+        (folder / name).write_text(text.replace(old, new), encoding="utf-8")
+
+    return edit
+
+
+def remove(name: str) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        path = folder / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return edit
+
+
+def swap_sites(folder: Path) -> None:
+    (folder / "sites" / "hull").rename(folder / "sites" / "x")
+    (folder / "sites" / "leeds").rename(folder / "sites" / "hull")
+    (folder / "sites" / "x").rename(folder / "sites" / "leeds")
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "no model.json": remove("model.json"),
+    "no study.toml": remove("study.toml"),
+    "no sites": remove("sites"),
+    "a site is missing": remove("sites/hull"),
+    "a site's counts are missing": remove("sites/hull/counts.csv"),
+    "a site's numbers were changed": replace_text("sites/hull/counts.csv", "61.7", "62.7"),
+    "a site's text is broken": replace_text("sites/hull/counts.csv", "61.7", "many"),
+    "another study": replace_text("study.toml", "seed = 1", "seed = 2"),
+    "no study": replace_text("study.toml", "[", "{"),
+    "no JSON": replace_text("model.json", "{", "["),
+    "another kind": edit_json(kind="fedmerdel site summary"),
+    "another version": edit_json(version=2),
+    "another hash": edit_json(study_hash="0" * 64),
+    "no hash": edit_json(study_hash="gone"),
+    "no groups": edit_json(groups="gone"),
+    "empty groups": edit_json(groups=[]),
+    "an empty group": edit_json(groups=[[1, 3], [0, 2], []], n_clusters=3),
+    "a cluster twice": edit_json(groups=[[1, 3], [0, 2, 3]]),
+    "a cluster left out": edit_json(groups=[[1, 3], [0]]),
+    "a cluster too many": edit_json(groups=[[1, 3], [0, 2, 4]]),
+    "negative numbers": edit_json(groups=[[1, 3], [0, -2]]),
+    "huge numbers": edit_json(groups=[[1, 3], [0, 10**30]]),
+    "flat groups": edit_json(groups=[0, 1, 2, 3]),
+    "nested groups": edit_json(groups=[[[1, 3]], [[0, 2]]]),
+    "groups of texts": edit_json(groups=[["x", "y"], [0, 2]]),
+    "groups that are none": edit_json(groups=None),
+    "other groups": edit_json(groups=[[1, 2], [0, 3]]),
+    "groups of one": edit_json(groups=[[1, 3], [0], [2]]),
+    "another number of clusters": edit_json(n_clusters=3),
+    "another bound": edit_json(lower_bound=-1.0),
+    "no bound": edit_json(lower_bound=None),
+    "no such search": edit_json(search="best"),
+    "no such criterion": edit_json(criterion=["kl"]),
+    "no search": edit_json(search="gone"),
+    "no list of sites": edit_json(sites=None),
+    "no sites named": edit_json(sites=[]),
+    "a site that is not there": edit_json(sites=["hull", "york"]),
+    "a site twice": edit_json(sites=["hull", "hull"]),
+    "a site less": edit_json(sites=["hull"]),
+    "sites in another order": edit_json(sites=["leeds", "hull"]),
+    "sites by another way": edit_json(sites=["../sites/hull", "leeds"]),
+    "sites as numbers": edit_json(sites=[1, 2]),
+    "sites that are others": swap_sites,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_model_is_refused_in_one_line(tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / "model"
+    made().save(folder)
+    DAMAGES[damage](folder)
+    before = content(tmp_path)
+    with pytest.raises((FileError, DataError)) as error:
+        GlobalModel.load(folder)
+    assert "\n" not in str(error.value)
+    assert str(tmp_path) in str(error.value)
+    assert content(tmp_path) == before
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    with refused(FileError, "nowhere"):
+        GlobalModel.load(tmp_path / "nowhere")
+    made().summaries[0].save(tmp_path / "hull")
+    with refused(FileError, "hull"):
+        GlobalModel.load(tmp_path / "hull")
+
+
+def test_a_model_replaces_only_a_model(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    made().save(folder)
+    other = made("york")
+    other.save(folder)
+    assert_same(GlobalModel.load(folder), other)
+    assert sorted(entry.name for entry in (folder / "sites").iterdir()) == ["york"]
+
+
+def occupied(folder: Path, kind: str) -> None:
+    if kind == "a file":
+        folder.write_text("mine", encoding="utf-8")
+        return
+    if kind == "a model with notes":
+        made().save(folder)
+    else:
+        folder.mkdir()
+    if kind == "another's model.json":
+        (folder / "model.json").write_text('{"weights": [1, 2]}', encoding="utf-8")
+    (folder / "notes.txt").write_text("mine", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "kind", ["a file", "a folder", "another's model.json", "a model with notes"]
+)
+def test_nothing_else_is_overwritten(tmp_path: Path, kind: str) -> None:
+    occupied(tmp_path / "model", kind)
+    before = content(tmp_path)
+    with refused(FileError, "model", "name another"):
+        made("york").save(tmp_path / "model")
+    assert content(tmp_path) == before
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("step", ["a site", "the study", "the last file", "the move"])
+def test_a_save_that_fails_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, there: bool
+) -> None:
+    folder = tmp_path / "model"
+    if there:
+        made().save(folder)
+    before = content(tmp_path)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError("no space left on device")
+
+    move = Path.rename
+
+    def fails_for_the_new_one(self: Path, target: Path) -> Path:
+        # The folder that was put together; an old one may be moved out of the way.
+        if Path(target) == folder and (self / "sites" / "york").exists():
+            full()
+        return move(self, target)
+
+    with monkeypatch.context() as patch:
+        if step == "a site":
+            patch.setattr(SiteSummary, "save", full)
+        elif step == "the study":
+            patch.setattr("fedmerdel.study.protocol.Study.save", full)
+        elif step == "the last file":
+            patch.setattr("fedmerdel.model.folder.write_json", full)
+        else:
+            patch.setattr(Path, "rename", fails_for_the_new_one)
+        with refused(FileError, "can't be written"):
+            made("york").save(folder)
+    assert content(tmp_path) == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"] * there
