@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -62,3 +63,18 @@ def read_json(path: str | Path, kind: str, version: int) -> dict[str, Any]:
             f"software reads version {version}: use the software that wrote it, or fit again"
         )
     return document
+
+
+def replace_folder(part: Path, target: Path) -> None:
+    """Put a new folder in the place of an old one, which is back if that fails."""
+    if not target.exists():
+        part.rename(target)
+        return
+    old = target.parent / f".{target.name}.{uuid4().hex}"
+    target.rename(old)
+    try:
+        part.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

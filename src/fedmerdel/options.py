@@ -12,16 +12,13 @@ from fedmerdel.errors import OptionError
 from fedmerdel.mixture.fit import Init, Recipe
 from fedmerdel.mixture.prior import Prior, uniform_prior
 from fedmerdel.study.codebook import Codebook
+from fedmerdel.study.protocol import SMALLEST_PRIOR
 
 ROW_TOLERANCE = 1e-5
 """Nats per row that a pass may still add, unless told otherwise."""
 
 PAPER_TOLERANCE = 5e-6
 """Nats in all that a pass may still add in the paper's recipe (appendix G.2)."""
-
-
-SMALLEST_PRIOR = 1e-9
-"""Least Dirichlet parameter of a level: below, sums with counts lose it altogether."""
 
 
 def check_options(estimator: Any) -> None:

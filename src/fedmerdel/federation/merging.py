@@ -138,5 +138,5 @@ def merged_statistics(local: LocalClusters, groups: list[IntArray]) -> Statistic
             inside = group[local.site[group] == site] - first[site]
             overlap: NDArray[np.float64] = local.overlaps[site][np.ix_(inside, inside)]
             joined += np.triu(overlap, k=1).sum()
-        h.append(joined)
+        h.append(min(joined, 0.0))  # bounds of Q may add up to more than there can be
     return Statistics(np.array(T), np.array(S), np.array(h))

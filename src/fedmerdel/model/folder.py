@@ -19,7 +19,7 @@ from uuid import uuid4
 import numpy as np
 
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.files import read_json, write_json, write_text
+from fedmerdel.files import read_json, replace_folder, write_json, write_text
 from fedmerdel.mixture.predictive import mean_levels
 from fedmerdel.model.global_model import CRITERIA, SEARCHES, GlobalModel, check_summaries
 from fedmerdel.release.summary import SiteSummary
@@ -38,7 +38,7 @@ def save_model(model: GlobalModel, path: str | Path) -> None:
     try:
         (part / "sites").mkdir(parents=True)
         _write_parts(model, part)
-        _replace_folder(part, target)
+        replace_folder(part, target)
     except OSError:
         raise FileError(
             f"folder {str(target)!r} can't be written: check its name, folder and free space"
@@ -96,21 +96,6 @@ def _check_replaceable(target: Path) -> None:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     raise FileError(f"{str(target)!r} is there and is no model, or holds more: name another folder")
-
-
-def _replace_folder(part: Path, target: Path) -> None:
-    """Put the new folder in place; the old one is back if that fails."""
-    if not target.exists():
-        part.rename(target)
-        return
-    old = target.parent / f".{target.name}.{uuid4().hex}"
-    target.rename(old)
-    try:
-        part.rename(target)
-    except OSError:
-        old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _write_parts(model: GlobalModel, part: Path) -> None:

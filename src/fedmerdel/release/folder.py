@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from fedmerdel.errors import DataError, FileError
+from fedmerdel.files import replace_folder
 from fedmerdel.release.note import checkers_note
 from fedmerdel.release.sheets import from_sheets, to_sheets
 from fedmerdel.release.summary import SiteSummary
@@ -45,7 +46,7 @@ def save_summary(summary: SiteSummary, path: str | Path) -> None:
             part.mkdir()
             for name, content in files.items():
                 (part / name).write_bytes(content)
-            _replace_folder(part, target)
+            replace_folder(part, target)
     except OSError:
         raise FileError(
             f"summary {str(target)!r} can't be written: check its name, folder and free space"
@@ -186,17 +187,3 @@ def _check_replaceable(target: Path) -> None:
         _document(target, _read_files(target))
     except (FileError, KeyError):
         raise kept from None
-
-
-def _replace_folder(part: Path, target: Path) -> None:
-    old = target.parent / f".{target.name}.{uuid4().hex}"
-    if not target.exists():
-        part.rename(target)
-        return
-    target.rename(old)
-    try:
-        part.rename(target)
-    except OSError:
-        old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
