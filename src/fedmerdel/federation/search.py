@@ -98,26 +98,30 @@ def move_singly(local: LocalClusters, prior: Prior, groups: list[IntArray]) -> l
     T, S = np.zeros(n_groups), np.zeros((n_groups, stats.S.shape[1]))
     np.add.at(T, group, stats.T)
     np.add.at(S, group, stats.S)
+    evidence = cluster_evidence(T, S, prior)
     for _ in range(SWEEPS):
         moved = False
         for i in range(stats.n_clusters):
-            own = group[i]
-            T[own] -= stats.T[i]
-            S[own] = np.maximum(S[own] - stats.S[i], 0.0)
-            with_it = cluster_evidence(T + stats.T[i], S + stats.S[i], prior)
-            gain = with_it - cluster_evidence(np.maximum(T, 0.0), S, prior)
+            own = int(group[i])
+            # Rounding may leave a little below 0 where nothing is left.
+            left = max(T[own] - stats.T[i], 0.0), np.maximum(S[own] - stats.S[i], 0.0)
+            without = cluster_evidence(np.array([left[0]]), left[1][None], prior)[0]
+            gain = cluster_evidence(T + stats.T[i], S + stats.S[i], prior) - evidence
+            gain[own] = evidence[own] - without
             taken = group[(local.site == local.site[i]) & (np.arange(len(group)) != i)]
             gain[taken] = -np.inf
             best = int(gain.argmax())
             if gain[best] <= gain[own] + LEAST_GAIN:
-                best = int(own)
+                continue
+            T[own], S[own], evidence[own] = *left, without
             T[best] += stats.T[i]
             S[best] += stats.S[i]
-            group[i] = best
-            moved = moved or best != own
+            evidence[best] = cluster_evidence(T[best : best + 1], S[best : best + 1], prior)[0]
+            group[i], moved = best, True
             if best == n_groups - 1:
                 n_groups += 1
                 T, S = np.append(T, 0.0), np.vstack([S, np.zeros(S.shape[1])])
+                evidence = np.append(evidence, 0.0)
         if not moved:
             break
     return [np.flatnonzero(group == k) for k in np.unique(group)]

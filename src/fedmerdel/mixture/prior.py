@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
+from fedmerdel.mixture.special import ln_betas
 from fedmerdel.study.protocol import Study
 
 FloatArray = NDArray[np.float64]
@@ -54,8 +54,8 @@ def sum_levels(by_level: FloatArray, offsets: IntArray) -> FloatArray:
 
 def ln_beta(eps: FloatArray, offsets: IntArray) -> FloatArray:
     """``sum_j ln B(eps_j)``, B the multivariate beta function: (..., M) to (...)."""
-    totals = sum_levels(eps, offsets)
-    return np.asarray(gammaln(eps).sum(axis=-1) - gammaln(totals).sum(axis=-1))
+    flat = np.ascontiguousarray(eps, dtype=np.float64).reshape(-1, eps.shape[-1])
+    return np.asarray(ln_betas(flat, offsets).reshape(eps.shape[:-1]))
 
 
 def study_prior(study: Study, n_components: int) -> Prior:

@@ -1,0 +1,55 @@
+"""The multivariate beta function of many Dirichlets at once, compiled.
+
+The merge of many sites evaluates it millions of times; in one loop without arrays in between
+it takes half of the time that it takes with scipy's log-gamma, the oracle in the tests.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fedmerdel.compiled import kernel
+
+_SHIFT = 8.0
+_HALF_LN_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@kernel
+def ln_gamma(x: float) -> float:
+    """Return ln Gamma(x) for x > 0.
+
+    An argument below 8 is shifted up by 8 with the recurrence; from there on Stirling's
+    series is exact to the last digits.
+    """
+    shifted = 0.0
+    if x < _SHIFT:
+        low = x * (x + 1.0) * (x + 2.0) * (x + 3.0)
+        high = (x + 4.0) * (x + 5.0) * (x + 6.0) * (x + 7.0)
+        shifted = math.log(low * high)
+        x += _SHIFT
+    z = 1.0 / x
+    y = z * z
+    series = y * (1.0 / 1680.0 - y * (1.0 / 1188.0 - y * (691.0 / 360360.0 - y / 156.0)))
+    series = z * (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - series)))
+    return (x - 0.5) * math.log(x) - x + _HALF_LN_2PI + series - shifted
+
+
+@kernel
+def ln_betas(
+    eps: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    offsets: np.ndarray[tuple[int], np.dtype[np.int64]],
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return ``sum_j ln B(eps_j)`` of each row of ``eps``: (Z, M) to (Z,)."""
+    out = np.empty(len(eps))
+    for z in range(len(eps)):
+        ln_beta = 0.0
+        for j in range(len(offsets) - 1):
+            total = 0.0
+            for m in range(offsets[j], offsets[j + 1]):
+                ln_beta += ln_gamma(eps[z, m])
+                total += eps[z, m]
+            ln_beta -= ln_gamma(total)
+        out[z] = ln_beta
+    return out

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import gammaln
+
+from fedmerdel.mixture.prior import ln_beta
+from fedmerdel.mixture.special import ln_gamma
+
+numbers = st.floats(1e-9, 1e9, allow_nan=False)
+
+
+@settings(max_examples=500, deadline=None)
+@given(x=numbers)
+def test_ln_gamma(x: float) -> None:
+    np.testing.assert_allclose(ln_gamma(x), gammaln(x), rtol=2e-14, atol=2e-14)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    n_levels=st.lists(st.integers(1, 6), min_size=1, max_size=8),
+    shape=st.sampled_from([(), (3,), (2, 4)]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_ln_beta_of_arrays_of_any_shape(
+    n_levels: list[int], shape: tuple[int, ...], seed: int
+) -> None:
+    offsets = np.concatenate(([0], np.cumsum(n_levels))).astype(np.int64)
+    eps = np.exp(np.random.default_rng(seed).normal(0, 4, size=(*shape, offsets[-1])))
+    slow, terms = np.zeros(shape), np.zeros(shape)
+    for start, end in pairwise(offsets):
+        part = eps[..., start:end]
+        slow = slow + gammaln(part).sum(axis=-1) - gammaln(part.sum(axis=-1))
+        terms = terms + np.abs(gammaln(part)).sum(axis=-1) + np.abs(gammaln(part.sum(axis=-1)))
+    found = ln_beta(eps, offsets)
+    assert found.shape == shape
+    # Large terms cancel, so the difference is measured against these.
+    assert np.all(np.abs(found - slow) <= 1e-13 * (1 + terms))
