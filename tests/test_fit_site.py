@@ -12,13 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
-from fedmerdel import DataError, SiteSummary, Study, assign, fit_site, merge_sites, simulate
+from fedmerdel import (
+    DataError,
+    SiteSummary,
+    Study,
+    assign,
+    draft_study,
+    fit_site,
+    merge_sites,
+    simulate,
+)
 from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.passes import Workers
 from fedmerdel.mixture.prior import study_prior
 from fedmerdel.release.folder import summary_files
 from fedmerdel.site import local_fit
 from fedmerdel.site.check import check_site
+from fedmerdel.site.fit_site import prepare_release
 from fedmerdel.site.local_fit import fit_in_batches
 from fedmerdel.site.site_table import site_outcomes, study_rows
 from fedmerdel.study.codebook import Codebook, Variable
@@ -298,3 +308,14 @@ def test_check_tells_how_small_the_cells_are() -> None:
     assert found.rare == {"c": 1}
     assert found.missing == {"d": 0.5}
     assert found.n_rows == 100
+
+
+def test_overlapping_clusters_are_not_told_as_sure() -> None:
+    """Many people with a part each are no small group, though their labels are elsewhere."""
+    table = simulate(6000, 8, 4, beta=(2.0, 2.0), random_state=2)
+    study = draft_study(table.X, name="overlap")
+    released = prepare_release(study, table.X, "leeds")
+    assert study.policy.name == "opensafely"
+    assert released.summary.n_clusters > 1
+    # With labels instead of people, whole levels of overlapping clusters were told as 0.
+    assert released.changes.largest_change < 3 * study.policy.smallest

@@ -36,7 +36,7 @@ class OutcomeCounts(NamedTuple):
 
 
 class HardCounts(NamedTuple):
-    """The same clusters, each row counted once, for its most probable cluster.
+    """The same clusters in people: rows that belong to a cluster by more than dust.
 
     Rows are people here: without survey weights, where one row may stand for hundreds.
 

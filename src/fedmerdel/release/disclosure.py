@@ -93,7 +93,7 @@ def protect(
     soft : Statistics
         Sums of responsibilities.
     hard : HardCounts
-        Rows counted for their most probable cluster; its outcomes are those of `outcomes`.
+        People behind the sums; its outcomes are those of `outcomes`.
     overlap : float64 array (K, K)
         Q, symmetric.
     prior : Prior

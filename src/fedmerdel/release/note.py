@@ -186,8 +186,9 @@ def _what_was_done(summary: SiteSummary) -> str:
         "a variable, and what it leaves of the cluster's rows. Counts below "
         f"{max(report.threshold, 1)} were set to 0 and their rows added to the variable's largest "
         "count in the same cluster; a count had to pass twice, as a sum of parts and with each "
-        f"row counted whole in its likeliest cluster. Counts are {step}. Overlaps are rounded up, "
-        "and column h towards 0, in steps that stand for as many rows as the smallest count."
+        f"row counted whole that belongs to the cluster by a tenth at least. Counts are {step}. "
+        "Overlaps are rounded up, and column h towards 0, in steps that stand for as many rows as "
+        "the smallest count."
     )
 
 

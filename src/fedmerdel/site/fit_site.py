@@ -7,12 +7,20 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError
 from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.passes import Workers, count_labels, expect_and_count, label_rows
+from fedmerdel.mixture.passes import (
+    Workers,
+    count_labels,
+    expect_and_count,
+    label_rows,
+    responsibilities,
+)
 from fedmerdel.mixture.prior import FloatArray, IntArray, study_prior
 from fedmerdel.mixture.solution import Problem, pass_on
+from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.options import thread_count
 from fedmerdel.progress import shown
 from fedmerdel.release.cells import HardCounts, OutcomeCounts
@@ -22,6 +30,12 @@ from fedmerdel.release.summary import SiteSummary, check_site_name
 from fedmerdel.site.local_fit import LocalFit, count_fit, fit_in_batches
 from fedmerdel.site.site_table import open_site_table, site_outcomes, study_rows
 from fedmerdel.study.protocol import Study
+
+LEAST_SHARE = 0.1
+"""A row stands behind a cluster's sums if it belongs to the cluster by this much."""
+
+PEOPLE_ROWS = 65_536
+"""Rows whose shares in all clusters are held at a time."""
 
 
 class Release(NamedTuple):
@@ -97,8 +111,7 @@ def prepare_release(
         fitted = fit_in_batches(study, rows, prior, seed, workers, watch)
         problem = Problem(rows, prior, workers)
         best = elbo(fitted.stats, prior)
-        fitted, hard, absorbed = _absorb(problem, fitted, study, outcomes)
-        small = too_small(fitted.stats.T, hard.T, study.policy)
+        fitted, hard, small, absorbed = _absorb(problem, fitted, study, outcomes)
         if small.all():
             raise DataError(
                 f"no cluster of this site has {study.policy.smallest} rows, the least that policy "
@@ -137,37 +150,53 @@ def prepare_release(
 
 def _absorb(
     problem: Problem, fitted: LocalFit, study: Study, outcomes: dict[str, FloatArray]
-) -> tuple[LocalFit, HardCounts, int]:
-    """Delete clusters that are too small for the policy, the smallest first."""
+) -> tuple[LocalFit, HardCounts, NDArray[np.bool_], int]:
+    """Delete clusters that are too small for the policy, the smallest first.
+
+    Say which are still too small: all that were, where they are to be withheld.
+    """
     absorbed = 0
     while True:
-        hard = _hard_counts(problem, fitted, outcomes)
-        small = too_small(fitted.stats.T, hard.T, study.policy)
+        people = _people(problem, fitted, outcomes)
+        at_least = np.minimum(people.T, _own_rows(problem, fitted))
+        small = too_small(fitted.stats.T, at_least, study.policy)
         if study.small_clusters == "withhold" or not small.any() or len(small) == 1:
-            return fitted, hard, absorbed
+            return fitted, people, small, absorbed
         k = int(np.flatnonzero(small)[np.argmin(fitted.stats.T[small])])
         stats = pass_on(problem, fitted.stats.without(k)).stats
         fitted = count_fit(problem, stats)
         absorbed += 1
 
 
-def _hard_counts(problem: Problem, fitted: LocalFit, outcomes: dict[str, FloatArray]) -> HardCounts:
-    """Count every row once, for its most probable cluster, whatever its weight.
-
-    A row of weight 0 is in no sum, so it must not count as one of the people behind it.
-    """
+def _own_rows(problem: Problem, fitted: LocalFit) -> FloatArray:
+    """Return how many rows have each cluster as their most probable one."""
     counted = problem.rows.weights > 0
-    rows = problem.rows._replace(weights=counted.astype(np.float64))
-    n_clusters = fitted.stats.n_clusters
-    labels = label_rows(rows, fitted.theta, problem.workers)
-    counts = count_labels(rows, labels, n_clusters, problem.workers)
-    named = {}
-    for name, values in outcomes.items():
-        known = counted & ~np.isnan(values)
-        named[name] = OutcomeCounts(
-            np.bincount(labels[counted & (values == 1)], minlength=n_clusters).astype(np.float64),
-            np.bincount(labels[known], minlength=n_clusters).astype(np.float64),
-        )
+    labels = label_rows(problem.rows, fitted.theta, problem.workers)[counted]
+    return np.bincount(labels, minlength=fitted.stats.n_clusters).astype(np.float64)
+
+
+def _people(problem: Problem, fitted: LocalFit, outcomes: dict[str, FloatArray]) -> HardCounts:
+    """Count the people behind each sum: rows that belong to the cluster by a tenth at least.
+
+    Whatever their weight; but a row of weight 0 is in no sum, so it is not behind one. Dust
+    does not count, so few sure rows can't hide in it. Where clusters overlap, a row counts
+    in each: a sum of many small shares is no small group.
+    """
+    counts = Statistics(*(np.zeros_like(part) for part in fitted.stats))
+    named = {name: OutcomeCounts(counts.T.copy(), counts.T.copy()) for name in outcomes}
+    for start in range(0, problem.rows.n_rows, PEOPLE_ROWS):
+        at = np.arange(start, min(start + PEOPLE_ROWS, problem.rows.n_rows))
+        rows = problem.rows.take(at)
+        shares = responsibilities(rows, fitted.theta, problem.workers)
+        behind = (shares >= LEAST_SHARE) & (rows.weights > 0)[:, None]
+        for k in range(fitted.stats.n_clusters):
+            people = rows._replace(weights=behind[:, k].astype(np.float64))
+            found = count_labels(people, np.zeros(len(at), dtype=np.int64), 1, problem.workers)
+            counts.T[k] += found.T[0]
+            counts.S[k] += found.S[0]
+            for name, values in outcomes.items():
+                named[name].positive[k] += np.sum(behind[:, k] & (values[at] == 1))
+                named[name].observed[k] += np.sum(behind[:, k] & ~np.isnan(values[at]))
     return HardCounts(counts.T, counts.S, named)
 
 
