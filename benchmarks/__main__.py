@@ -45,8 +45,9 @@ def main() -> None:
             "when": time.strftime("%Y-%m-%d"),
             "seconds": round(time.perf_counter() - began),
         }
-    store.write_text(json.dumps(results, indent=1) + "\n")
-    (RESULTS / "benchmarks.md").write_text(page(results))
+        # After each one: a run that is cut short keeps what it has measured.
+        store.write_text(json.dumps(results, indent=1) + "\n")
+        (RESULTS / "benchmarks.md").write_text(page(results))
 
 
 def page(results: dict[str, dict[str, object]]) -> str:
