@@ -29,7 +29,7 @@ def needs_continuous_data(estimator: Any) -> dict[str, str]:
 
 @pytest.mark.filterwarnings(f"ignore::{ConstantColumnWarning.__module__}.ConstantColumnWarning")
 @parametrize_with_checks(
-    [MerDel(), MerDel(recipe="paper", max_iter=200, absolute_tol=1e-3)],
+    [MerDel(), MerDel(recipe="paper", max_iter=1000, absolute_tol=1e-3)],
     expected_failed_checks=needs_continuous_data,
 )
 def test_scikit_learn_check(estimator: MerDel, check: Any) -> None:
