@@ -120,8 +120,11 @@ def _from_frame(source: Any) -> Table:
 def _from_rows(rows: Sequence[Any]) -> Table:
     try:
         array = np.asarray(rows)
-        if array.dtype.kind not in "biufc":
-            # Without this, a row such as [1, "a"] would turn into two texts.
+        mixed = array.dtype.kind in "iuf" and any(
+            isinstance(cell, bool) for row in rows if isinstance(row, (list, tuple)) for cell in row
+        )
+        if mixed or array.dtype.kind not in "biufc":
+            # Without this, a row such as [1, "a"] would turn into two texts, [1, True] into ones.
             array = np.array(rows, dtype=object)
     except (ValueError, TypeError, OverflowError):
         raise DataError(
