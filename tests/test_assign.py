@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -116,6 +117,13 @@ def test_scores_of_all_possible_rows_sum_to_one(model: GlobalModel) -> None:
     assert score_samples(model, frame_of(nothing_known)) == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("n_jobs", [0, "2", 1.5, True])
+def test_unusable_numbers_of_threads_are_refused(model: GlobalModel, n_jobs: Any) -> None:
+    for work in (assign, score_samples):
+        with pytest.raises(OptionError, match="n_jobs: give a whole number other than 0"):
+            work(model, "nowhere.csv", n_jobs=n_jobs)
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 @pytest.mark.parametrize(
     "ids", [[7, 8, 9], ["p7", "p8", "p9"], [7, None, 9], ["p7", None, "p9"], ["p7", "", "p9"]]
@@ -134,6 +142,25 @@ def test_labels_file_has_the_rows_own_names(
     np.testing.assert_allclose(read["probability"], found.probabilities.max(axis=1))
 
 
+@pytest.mark.parametrize(
+    ("ids", "texts"),
+    [
+        (["2020-01-31", None, "2020-02-01"], ["2020-01-31T00:00:00", None, "2020-02-01T00:00:00"]),
+        (["2020-01-31 08:30", "2020-01-31 08:31", None],
+         ["2020-01-31T08:30:00", "2020-01-31T08:31:00", None]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_dates_as_row_ids_are_written_as_iso_text(
+    model: GlobalModel, tmp_path: Path, ids: list, texts: list, suffix: str
+) -> None:
+    table = frame_of(drawn(3, (0.5, 0.5), 9)).assign(id=pd.to_datetime(pd.Series(ids)))
+    path = tmp_path / f"labels{suffix}"
+    write_labels(path, assign(model, table), row_ids(STUDY, table), STUDY.row_id)
+    read = pd.read_csv(path, dtype={"id": str}) if suffix == ".csv" else pd.read_parquet(path)
+    assert [None if pd.isna(i) else i for i in read["id"]] == texts
+
+
 def test_labels_without_a_row_id(model: GlobalModel, tmp_path: Path) -> None:
     table = frame_of(drawn(3, (0.5, 0.5), 9))
     assert row_ids(STUDY, table) is None
@@ -149,3 +176,23 @@ def test_labels_files_that_are_refused(model: GlobalModel, tmp_path: Path) -> No
     with pytest.raises(DataError, match="has the name of a result"):
         write_labels(tmp_path / "labels.csv", found, np.arange(3), "cluster")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_earlier_labels_stay_if_writing_fails(
+    model: GlobalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    found = assign(model, frame_of(drawn(3, (0.5, 0.5), 9)))
+    path = tmp_path / f"labels{suffix}"
+    path.write_text("earlier")
+
+    def half(_: Any, part: Path) -> None:
+        part.write_text("half")
+        raise OSError("no space left")
+
+    monkeypatch.setattr("pyarrow.csv.write_csv", half)
+    monkeypatch.setattr("pyarrow.parquet.write_table", half)
+    with pytest.raises(FileError, match="can't be written"):
+        write_labels(path, found, None, None)
+    assert path.read_text() == "earlier"
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]

@@ -155,6 +155,43 @@ def test_without_a_yes_no_variable_there_are_no_conditions_to_count() -> None:
     assert cluster.outcomes == {}
 
 
+def counted(*variables: Variable) -> float | None:
+    """Mean conditions of one cluster of four rows, three of which are at each first level."""
+    study = Study("s", Codebook(variables), policy=POLICIES["none"])
+    X = np.tile([[0], [0], [0], [1]], len(variables))
+    table = Dense(X, np.ones(4), study.codebook.n_levels)
+    stats = statistics_from(m_step(table, hard(np.zeros(4, dtype=int), 1)))
+    summary = summary_of(study, "leeds", stats, np.zeros((1, 1)), {})
+    (cluster,) = describe(merge_sites(study, [summary]))
+    return cluster.mean_conditions
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        ("0", "1"),
+        ("no", "yes"),
+        ("No", "YES"),
+        ("N", "Y"),
+        ("FALSE", "True"),
+        ("Absent", "present"),
+    ],
+)
+def test_a_condition_is_known_by_the_names_of_its_levels(levels: tuple[str, str]) -> None:
+    assert counted(Variable("copd", levels, "text")) == pytest.approx(1.5 / 5)
+    # The study may list them the other way round: then the first level is the yes.
+    assert counted(Variable("copd", levels[::-1], "text")) == pytest.approx(3.5 / 5)
+
+
+@pytest.mark.parametrize(
+    "levels", [("female", "male"), ("F", "M"), ("1", "2"), ("no", "1"), ("old", "young")]
+)
+def test_other_variables_of_two_levels_are_no_conditions(levels: tuple[str, str]) -> None:
+    assert counted(Variable("sex", levels, "text")) is None
+    both = (Variable("copd", ("no", "yes"), "text"), Variable("sex", levels, "text"))
+    assert counted(*both) == pytest.approx(1.5 / 5)
+
+
 def test_outcome_rates_have_beta_intervals(rows: Rows, described: tuple[Cluster, ...]) -> None:
     for cluster in described:
         inside = rows.label == own_label(cluster.number)

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from fedmerdel import FileError, MerDel, simulate
-from fedmerdel.files import read_json, write_json
+from fedmerdel.files import check_place, read_json, write_json
 
 NAMES = ["Größe", "form", "colour", "use"]
 X = simulate(90, 4, 2, levels=(2, 3, 4, 2), random_state=1).X
@@ -209,3 +209,23 @@ def test_a_document_is_read_as_it_was_written(tmp_path: Path) -> None:
     write_json(tmp_path / "x.json", "test", 3, {"a": [1.1, None], "ü": "ß"})
     found = read_json(tmp_path / "x.json", "test", 3)
     assert found == {"kind": "test", "version": 3, "a": [1.1, None], "ü": "ß"}
+
+
+# Places that are looked at before the work
+
+
+@pytest.mark.parametrize("name", [".", "..", "none/x.json", "file/x.json"])
+def test_a_place_where_nothing_can_be_written(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    assert "can't be written" in refusal(Path(name), check_place)
+
+
+def test_a_place_where_something_can_be_written(tmp_path: Path) -> None:
+    check_place(tmp_path / "x.json")
+    check_place(tmp_path / "new" / "folder" / "x", make_parents=True)
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match=r"folder .* can't be written"):
+        check_place(tmp_path / "file" / "x", "folder", make_parents=True)

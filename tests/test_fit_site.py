@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from fedmerdel import (
     DataError,
+    NotConvergedWarning,
+    OptionError,
     SiteSummary,
     Study,
     assign,
@@ -292,22 +295,29 @@ def test_unusable_names_of_a_site_are_refused_before_the_work(site: Any) -> None
         fit_site(study(), "nowhere.csv", site)
 
 
+@pytest.mark.parametrize("n_jobs", [0, "2", 1.5, True, [1]])
+def test_unusable_numbers_of_threads_are_refused_before_the_work(n_jobs: Any) -> None:
+    with pytest.raises(OptionError, match="n_jobs: give a whole number other than 0, or None"):
+        fit_site(study(), "nowhere.csv", "leeds", n_jobs=n_jobs)
+
+
+@pytest.mark.parametrize("batch", [1_000_000, 150])
+def test_a_fit_that_was_cut_short_warns(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    monkeypatch.setattr(local_fit, "BATCH_ROWS", batch)
+    table = frame_of(level_numbers(400, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit_site(study(), table, "leeds")
+    monkeypatch.setattr(local_fit, "MAX_PASSES", 1)
+    with pytest.warns(NotConvergedWarning, match="site 'leeds': not converged after "):
+        fit_site(study(), table, "leeds")
+
+
 def test_sites_of_one_study_draw_different_numbers() -> None:
     table = frame_of(level_numbers(200, 3))
     leeds, york = (fit_site(study(), table, site) for site in ("leeds", "york"))
     assert isinstance(leeds, SiteSummary)
     assert (leeds.site, york.site) == ("leeds", "york")
-
-
-def test_check_tells_how_small_the_cells_are() -> None:
-    X = np.zeros((100, 4), dtype=int)
-    X[:3, 2] = 1
-    X[:50, 3] = -1
-    found = check_site(study(policy=policy_named("opensafely")), frame_of(X))
-    assert found.problems == ()
-    assert found.rare == {"c": 1}
-    assert found.missing == {"d": 0.5}
-    assert found.n_rows == 100
 
 
 def test_overlapping_clusters_are_not_told_as_sure() -> None:

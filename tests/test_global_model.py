@@ -131,6 +131,33 @@ def test_what_can_not_be_merged_is_refused() -> None:
         merge_sites(STUDY, [leeds]).remove("leeds")
 
 
+@pytest.mark.parametrize("given", [["leeds"], [None], [1, 2], "leeds", 3, None, [{"site": "a"}]])
+def test_what_is_no_summary_is_refused(given: Any) -> None:
+    with refused(OptionError, "summaries: give a list of SiteSummary"):
+        merge_sites(STUDY, given)
+    with refused(OptionError, "summaries: give a list of SiteSummary"):
+        merge_sites(STUDY, [*sent_by("leeds"), given])
+    with refused(OptionError, "summaries: give a list of SiteSummary"):
+        merge_sites(STUDY, sent_by("leeds")).add(given)
+
+
+def test_a_summary_alone_or_no_study_is_refused() -> None:
+    (leeds,) = sent_by("leeds")
+    with refused(OptionError, "summaries: give a list"):
+        merge_sites(STUDY, leeds)  # type: ignore[arg-type]
+    with refused(OptionError, "study: give a Study"):
+        merge_sites("study.toml", [leeds])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n_rows", [-1, 2.0, "3", None, True, np.float64(2)])
+def test_an_unusable_number_of_rows_to_sample_is_refused(n_rows: Any) -> None:
+    model = merge_sites(STUDY, sent_by("leeds"))
+    with refused(OptionError, "n_rows: give a whole number of at least 0"):
+        model.sample(n_rows)
+    assert len(model.sample(np.int64(3))[0]) == 3
+    assert len(model.sample(0)[0]) == 0
+
+
 def test_a_summary_with_other_variables_than_its_hash_says_is_refused() -> None:
     leeds, york = sent_by("leeds", "york")
     first, second = STUDY.codebook.variables

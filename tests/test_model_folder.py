@@ -212,6 +212,14 @@ def test_a_model_replaces_only_a_model(tmp_path: Path) -> None:
     assert sorted(entry.name for entry in (folder / "sites").iterdir()) == ["york"]
 
 
+def test_a_model_may_go_into_an_empty_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    made().save(folder)
+    assert_same(GlobalModel.load(folder), made())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+
+
 def occupied(folder: Path, kind: str) -> None:
     if kind == "a file":
         folder.write_text("mine", encoding="utf-8")

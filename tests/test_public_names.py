@@ -24,6 +24,7 @@ NAMES = [
     "GlobalModel",
     "MerDel",
     "Move",
+    "NotConvergedWarning",
     "OptionError",
     "Policy",
     "SimulatedTable",

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from fedmerdel.errors import DataError
 from fedmerdel.records import encode, infer_codebook, open_table
+from fedmerdel.records.frames import date_texts
 from fedmerdel.records.readable import open_readable
 
 ROWS = pd.DataFrame(
@@ -75,23 +76,49 @@ def test_select_names_all_columns_that_are_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
 def test_what_can_be_read_is_opened_and_the_rest_explained(make: Any) -> None:
-    table, unreadable = open_readable(make(ROWS[["sex", "born", "copd"]]))
+    table, unreadable, dates = open_readable(make(ROWS[["sex", "born", "copd"]]))
     assert table.names == ("sex", "copd")
     assert unreadable == {"born": "holds dates or times"}
+    assert date_texts(dates["born"]) == ["1950-01-01"] * 300
     assert (table.n_rows, table.named) == (300, True)
 
 
 def test_a_file_of_which_a_part_can_be_read(tmp_path: Path) -> None:
     ROWS.to_csv(tmp_path / "rows.csv", index=False)
-    table, unreadable = open_readable(tmp_path / "rows.csv")
+    table, unreadable, dates = open_readable(tmp_path / "rows.csv")
     assert table.names == ("person", "sex", "copd", "death")
     assert unreadable == {"born": "holds dates or times"}
+    assert date_texts(dates["born"]) == ["1950-01-01"] * 300
     assert table.origin == f"file {str(tmp_path / 'rows.csv')!r}"
 
 
 def test_a_lazy_frame_of_which_a_part_can_be_read() -> None:
-    table, unreadable = open_readable(pl.from_pandas(ROWS[["sex", "born"]]).lazy())
+    table, unreadable, dates = open_readable(pl.from_pandas(ROWS[["sex", "born"]]).lazy())
     assert (table.names, list(unreadable)) == (("sex",), ["born"])
+    assert date_texts(dates["born"]) == ["1950-01-01"] * 300
+
+
+SECONDS = [dt.datetime(2020, 7, 1, 8, 30), None]
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (pd.Series(SECONDS), "2020-07-01T08:30:00"),
+        (pl.Series(SECONDS), "2020-07-01T08:30:00"),
+        (pd.Series(["2020-07-01 08:30:00.25", None]).astype("datetime64[ns]"),
+         "2020-07-01T08:30:00.250"),
+        (pd.Series(["2020-07-01 08:30:00.000000001", None]).astype("datetime64[ns]"),
+         "2020-07-01T08:30:00.000000001"),
+        (pd.Series(SECONDS).dt.tz_localize("UTC"), "2020-07-01T08:30:00Z"),
+        (pd.Series([dt.date(2020, 7, 1), pd.NaT], dtype=object), "2020-07-01"),
+        (pd.Series([dt.timedelta(days=1), None], dtype=object), "1 day, 0:00:00"),
+    ],
+)  # fmt: skip
+def test_dates_and_times_as_text(column: Any, text: str) -> None:
+    frame = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
+    _, _, dates = open_readable(frame({"when": column, "copd": [0, 1]}))
+    assert date_texts(dates["when"]) == [text, None]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from fedmerdel.errors import (
     FedMerDelError,
     FedMerDelWarning,
     FileError,
+    NotConvergedWarning,
     OptionError,
 )
 from fedmerdel.mixture.history import Move
@@ -47,6 +48,7 @@ __all__ = [
     "GlobalModel",
     "MerDel",
     "Move",
+    "NotConvergedWarning",
     "OptionError",
     "Policy",
     "SimulatedTable",

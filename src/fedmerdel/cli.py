@@ -14,15 +14,18 @@ from rich.table import Table
 
 from fedmerdel.errors import DataError, FedMerDelError, FedMerDelWarning, FileError
 from fedmerdel.federation.search import Search
+from fedmerdel.files import check_place
 from fedmerdel.model.describe import Cluster, describe
+from fedmerdel.model.folder import check_model_place
 from fedmerdel.model.global_model import GlobalModel, merge_sites
-from fedmerdel.records.draft import draft_study
+from fedmerdel.records.draft import UnusableError, draft_study
+from fedmerdel.release.folder import check_summary_place
 from fedmerdel.release.note import review_tables
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.site.assign import assign
 from fedmerdel.site.check import check_site
 from fedmerdel.site.fit_site import prepare_release
-from fedmerdel.site.labels_file import write_labels
+from fedmerdel.site.labels_file import check_labels_place, write_labels
 from fedmerdel.site.site_table import open_site_table, row_ids
 from fedmerdel.study.protocol import Study
 
@@ -79,9 +82,13 @@ def init(
     """Draft a study from a table, or from a data dictionary (variable, levels, label)."""
     if output.exists():
         raise FileError(f"file {str(output)!r} is there, perhaps corrected by hand: name another")
-    study = draft_study(
-        table, name=name, outcomes=outcome or (), row_id=row_id, exclude=exclude or ()
-    )
+    check_place(output)
+    try:
+        study = draft_study(
+            table, name=name, outcomes=outcome or (), row_id=row_id, exclude=exclude or ()
+        )
+    except UnusableError as error:
+        raise DataError(error.advise("--exclude", "--outcome", "--row-id")) from None
     study.save(output)
     screen.print(
         f"Drafted {output}: {_count(len(study.codebook.variables), 'variable')}, policy "
@@ -110,6 +117,11 @@ def check(study: StudyFile, table: TableFile) -> None:
             f"Under {agreed.policy.threshold} rows: {levels} of {_some(list(found.rare))}. Policy "
             f"{agreed.policy.name!r} releases them as 0."
         )
+    for name in found.rare_outcomes:
+        screen.print(
+            f"Outcome {name}: fewer than {agreed.policy.threshold} rows have it, or are known not "
+            f"to. Policy {agreed.policy.name!r} releases this count as 0 in every cluster."
+        )
     if found.problems:
         raise DataError("; ".join(found.problems))
     screen.print("The table fits the study. Nothing was written.")
@@ -126,6 +138,7 @@ def fit(
 ) -> None:
     """Fit this site's rows and write what may leave: a folder to review and send."""
     agreed = Study.load(study)
+    check_summary_place(output)
     released = prepare_release(agreed, table, site, n_jobs=threads, verbose=screen.is_terminal)
     released.summary.save(output)
     changes = released.changes
@@ -175,13 +188,13 @@ def merge(
     study: StudyFile,
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="From the sites.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the model.")],
-    search: Annotated[str, typer.Option(help="exact, tree, greedy or random.")] = "exact",
+    search: Annotated[Search, typer.Option(help="How clusters are merged.")] = "exact",
 ) -> None:
     """Merge the clusters of all sites at the coordinating centre."""
     agreed = Study.load(study)
-    chosen: Search = search  # type: ignore[assignment]  # merge_sites refuses any other
+    check_model_place(output)
     with screen.status(f"merging {_count(len(folders), 'site')}"):
-        model = merge_sites(agreed, [SiteSummary.load(folder) for folder in folders], chosen)
+        model = merge_sites(agreed, [SiteSummary.load(folder) for folder in folders], search)
         model.save(output)
     screen.print(
         f"{_count(len(model.lineage), 'local cluster')} of {_count(len(model.sites), 'site')} "
@@ -202,6 +215,7 @@ def assign_rows(
     """Give this site's rows to the common clusters. The labels stay at the site."""
     if output.exists() and table.exists() and output.samefile(table):
         raise FileError(f"file {str(output)!r} is the table itself: name another for the labels")
+    check_labels_place(output)
     merged = GlobalModel.load(model)
     with screen.status("assigning"):
         opened = open_site_table(table)
@@ -232,7 +246,10 @@ def describe_model(model: ModelFolder) -> None:
         "\nat sites: share of the site's rows that are in the cluster"
     )
     if smallest > 1:
-        screen.print(f"A site's counts under {smallest} came as 0: shares near 0% may be higher.")
+        screen.print(
+            f"A site's counts under {smallest} came as 0: the intervals allow for it, shares of "
+            "levels near 0% may be higher."
+        )
 
 
 def _show_cluster(cluster: Cluster, study: Study) -> None:

@@ -27,5 +27,9 @@ class FedMerDelWarning(UserWarning):
     """Base of all warnings given by this package."""
 
 
+class NotConvergedWarning(FedMerDelWarning):
+    """A fit at a site was stopped before it came to an end by itself."""
+
+
 class ConstantColumnWarning(FedMerDelWarning):
     """A column has one level only: kept, but it can't tell clusters apart."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from importlib.metadata import version
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.estimators.columns import CategoricalColumns
 from fedmerdel.federation.search import Search
-from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.fit import Options
 from fedmerdel.mixture.passes import Workers, label_rows, log_evidence, responsibilities
 from fedmerdel.mixture.predictive import predictive
@@ -37,7 +35,7 @@ from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.records.tables import open_table
 from fedmerdel.release.cells import HardCounts
 from fedmerdel.release.disclosure import protect
-from fedmerdel.release.summary import SiteSummary, check_site_name
+from fedmerdel.release.summary import SiteSummary, check_site_name, make_summary
 from fedmerdel.site.assign import site_expectations
 from fedmerdel.site.local_fit import LocalFit, fit_rows
 from fedmerdel.study.codebook import Codebook
@@ -328,15 +326,4 @@ def _summary(study: Study, site: str, fit: LocalFit) -> SiteSummary:
     prior = study_prior(study, study.max_clusters)
     hard = HardCounts(fit.stats.T, fit.stats.S)
     protected = protect(fit.stats, hard, fit.overlap, prior, study.policy)
-    return SiteSummary(
-        study_hash=study.hash,
-        site=site,
-        software=f"fedmerdel {version('fedmerdel')}",
-        n_components=study.max_clusters,
-        statistics=fit.stats,
-        overlap=fit.overlap,
-        outcomes={},
-        elbo=elbo(fit.stats, prior),
-        report=protected.report,
-        codebook=study.codebook,
-    )
+    return make_summary(study, site, protected)

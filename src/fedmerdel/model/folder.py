@@ -10,16 +10,21 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shutil
 from math import isclose
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.files import read_json, replace_folder, write_json, write_text
+from fedmerdel.files import (
+    check_place,
+    is_empty_folder,
+    read_json,
+    replacement,
+    write_json,
+    write_text,
+)
 from fedmerdel.mixture.predictive import mean_levels
 from fedmerdel.model.global_model import CRITERIA, SEARCHES, GlobalModel, check_summaries
 from fedmerdel.release.summary import SiteSummary
@@ -32,19 +37,10 @@ PARTS = {"model.json", "study.toml", "clusters.csv", "lineage.csv", "sites"}
 
 def save_model(model: GlobalModel, path: str | Path) -> None:
     """Write the folder whole or not at all; an earlier model there is replaced."""
-    target = Path(path)
-    _check_replaceable(target)
-    part = target.parent / f".{target.name}.{uuid4().hex}"
-    try:
+    check_model_place(path)
+    with replacement(path, "folder") as part:
         (part / "sites").mkdir(parents=True)
         _write_parts(model, part)
-        replace_folder(part, target)
-    except OSError:
-        raise FileError(
-            f"folder {str(target)!r} can't be written: check its name, folder and free space"
-        ) from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def load_model(path: str | Path) -> GlobalModel:
@@ -85,9 +81,19 @@ def _belongs(model: GlobalModel, content: dict[str, Any]) -> bool:
     )
 
 
-def _check_replaceable(target: Path) -> None:
-    """Refuse to write over anything but an earlier model with nothing beside it."""
-    if not target.exists():
+def check_model_place(path: str | Path) -> None:
+    """Refuse to write over anything but an empty folder or an earlier model, alone in its own.
+
+    `save_model` asks this too; the command line asks it before a merge.
+
+    Raises
+    ------
+    FileError
+        If something else is there, or nothing can be written there.
+    """
+    target = Path(path)
+    check_place(target, "folder", make_parents=True)
+    if not target.exists() or is_empty_folder(target):
         return
     try:
         content = json.loads((target / "model.json").read_text(encoding="utf-8"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerdel.errors import OptionError
 from fedmerdel.mixture.predictive import draw
 from fedmerdel.mixture.prior import IntArray
 from fedmerdel.model.global_model import GlobalModel
@@ -32,7 +34,14 @@ def sample(
         Values of the codebook.
     clusters : int64 array (n_rows,)
         The cluster of each.
+
+    Raises
+    ------
+    OptionError
+        If `n_rows` is no whole number, or negative.
     """
+    if not isinstance(n_rows, Integral) or isinstance(n_rows, bool) or n_rows < 0:
+        raise OptionError("n_rows: give a whole number of at least 0")
     rng = np.random.default_rng(random_state)
     levels, clusters = draw(model.statistics, model.prior, n_rows, rng)
     X = np.empty(levels.shape, dtype=object)

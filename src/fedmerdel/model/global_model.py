@@ -194,7 +194,9 @@ def merge_sites(
         raise OptionError(f"search: give one of {_list(SEARCHES)}")
     if criterion not in CRITERIA:
         raise OptionError(f"criterion: give one of {_list(CRITERIA)}")
-    sent = tuple(sorted(summaries, key=lambda summary: summary.site))
+    if not isinstance(study, Study):
+        raise OptionError("study: give a Study, such as Study.load reads")
+    sent = _in_order(summaries)
     check_summaries(study, sent)
     prior = study_prior(study, sum(summary.n_components for summary in sent))
     local = _local(sent)
@@ -202,6 +204,17 @@ def merge_sites(
     groups = search_groups(search, local, prior, criterion, rng)
     by_size = np.argsort([-local.stats.T[group].sum() for group in groups], kind="stable")
     return GlobalModel(study, sent, tuple(groups[k] for k in by_size), search, criterion)
+
+
+def _in_order(summaries: Any) -> tuple[SiteSummary, ...]:
+    """Return the summaries by the names of their sites, and refuse anything else."""
+    listed = tuple(summaries) if isinstance(summaries, Iterable) else (None,)
+    if not all(isinstance(summary, SiteSummary) for summary in listed):
+        raise OptionError(
+            "summaries: give a list of SiteSummary, such as fit_site returns or SiteSummary.load "
+            "reads from a folder"
+        )
+    return tuple(sorted(listed, key=lambda summary: summary.site))
 
 
 def _local(summaries: tuple[SiteSummary, ...]) -> LocalClusters:

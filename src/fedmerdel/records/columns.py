@@ -169,7 +169,7 @@ def label_column(
     ordered : bool
         Keep the order of the labels.
     """
-    absent = np.array([_is_missing(label) for label in labels], dtype=np.bool_)
+    absent = np.array([is_missing(label) for label in labels], dtype=np.bool_)
     if absent.any():
         # Missing entries may hold any number, also one outside the labels.
         inside = numbers if missing is None else np.where(missing, 0, numbers)
@@ -241,7 +241,7 @@ def large_message(where: str) -> str:
 
 
 def _number_column(cells: Sequence[Any], dtype: type[np.generic], where: str) -> Column:
-    missing = np.fromiter(map(_is_missing, cells), dtype=np.bool_, count=len(cells))
+    missing = np.fromiter(map(is_missing, cells), dtype=np.bool_, count=len(cells))
     known = [0 if absent else cell for cell, absent in zip(cells, missing, strict=True)]
     try:
         return Column(np.array(known, dtype=dtype), missing if missing.any() else None)
@@ -268,7 +268,8 @@ def _family(kind: type) -> str | None:
     return None
 
 
-def _is_missing(cell: Any) -> bool:
+def is_missing(cell: Any) -> bool:
+    """Whether an entry is None, NaN, `pandas.NA`, `pandas.NaT` or an empty text."""
     if isinstance(cell, (float, np.floating)):
         return bool(cell != cell)
     return type(cell).__name__ in _MISSING_TYPES or (isinstance(cell, str) and cell == "")

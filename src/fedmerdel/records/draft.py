@@ -20,6 +20,27 @@ FEW_LEVELS = 20
 _SUFFIXES = (".csv.gz", ".csv", ".parquet")
 
 
+class UnusableError(DataError):
+    """Columns, or variables of a data dictionary, can't be used.
+
+    Parameters
+    ----------
+    found : str
+        Which, and why.
+    """
+
+    def __init__(self, found: str) -> None:
+        self.found = found
+        super().__init__(self.advise("exclude=[...]", "outcomes", "row_id"))
+
+    def advise(self, exclude: str, outcome: str, row_id: str) -> str:
+        """Return the message, with what to do in the words of whoever asked."""
+        return (
+            f"{self.found}: leave out with {exclude} (or name as {outcome} or {row_id}), or cut or "
+            "group the values first"
+        )
+
+
 def draft_study(
     source: Any,
     *,
@@ -53,8 +74,10 @@ def draft_study(
 
     Raises
     ------
+    UnusableError
+        If columns can't be variables: all of them are named.
     DataError
-        If columns can't be variables (all of them are named), or are not in the table.
+        If columns are not in the table.
 
     Warns
     -----
@@ -64,7 +87,7 @@ def draft_study(
     for field, given in (("outcomes", outcomes), ("exclude", exclude)):
         if isinstance(given, str):
             raise OptionError(f"{field}: give a list of names")
-    table, unreadable = open_readable(source)
+    table, unreadable, _ = open_readable(source)
     aside = [*outcomes, *([] if row_id is None else [row_id]), *exclude]
     roles = {known.strip().lower(): known for known in table.names} if table.named else {}
     if {"variable", "levels"} <= roles.keys():
@@ -189,13 +212,10 @@ def _check_known(given: Sequence[str], known: Sequence[str], words: str) -> None
         raise DataError(f"{words} {', '.join(absent)}: check the spelling")
 
 
-def _unusable_error(prefix: str, noun: str, unusable: Mapping[str, str]) -> DataError:
+def _unusable_error(prefix: str, noun: str, unusable: Mapping[str, str]) -> UnusableError:
     listed = ", ".join(f"{name!r} ({why})" for name, why in unusable.items())
     nouns = f"this {noun}" if len(unusable) == 1 else f"these {len(unusable)} {noun}s"
-    return DataError(
-        f"{prefix}{nouns} can't be used: {listed}: leave out with exclude (or as an outcome or the "
-        "row id), or cut or group the values first"
-    )
+    return UnusableError(f"{prefix}{nouns} can't be used: {listed}")
 
 
 def _name_of(source: Any) -> str:

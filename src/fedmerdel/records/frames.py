@@ -17,6 +17,7 @@ from fedmerdel.errors import DataError, FileError
 from fedmerdel.records.columns import (
     Column,
     dates_message,
+    is_missing,
     label_column,
     large_message,
     object_column,
@@ -155,6 +156,48 @@ def arrow_column(array: Any, where: str, *, keep_order: bool = True) -> Column:
     if missing is not None:
         array = array.fill_null(False if kinds.is_boolean(dtype) else 0)
     return Column(checked_numbers(array.to_numpy(zero_copy_only=False), where), missing)
+
+
+def date_texts(column: Any) -> list[str | None]:
+    """Return dates and times as ISO 8601 text, such as 2025-03-01 or 2025-03-01T08:30:00.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray or narwhals.Series
+        What `dates_message` was raised for.
+
+    Returns
+    -------
+    list of str or None
+        None where an entry is missing.
+    """
+    import narwhals as nw
+    import pyarrow as pa
+
+    if isinstance(column, nw.Series):
+        if column.dtype == nw.Object:
+            # Spans of time have no such text, and get the one they have.
+            return [
+                None if is_missing(cell) else getattr(cell, "isoformat", cell.__str__)()
+                for cell in column.to_list()
+            ]
+        column = column.to_arrow()
+    if pa.types.is_timestamp(column.type):
+        column = _coarsest(column)
+    texts: list[str | None] = column.cast(pa.string()).to_pylist()
+    return [None if text is None else text.replace(" ", "T") for text in texts]
+
+
+def _coarsest(column: Any) -> Any:
+    """Return points in time in the coarsest unit that loses nothing: pandas has nanoseconds."""
+    import pyarrow as pa
+
+    for unit in ("s", "ms", "us"):
+        try:
+            return column.cast(pa.timestamp(unit, column.type.tz))
+        except pa.ArrowInvalid:
+            continue
+    return column
 
 
 def checked_numbers(numbers: Any, where: str) -> Any:

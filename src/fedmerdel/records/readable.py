@@ -7,15 +7,33 @@ to be used. A hospital's table has such columns beside those of a study.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedmerdel.errors import DataError
-from fedmerdel.records.columns import Column, Table
+from fedmerdel.records.columns import Column, Table, dates_message
 from fedmerdel.records.frames import arrow_column, frame_columns, read_file
 from fedmerdel.records.tables import open_table
 
 
-def open_readable(source: Any) -> tuple[Table, dict[str, str]]:
+class Readable(NamedTuple):
+    """A table of which some columns can't be columns of categories. Rows: never leave.
+
+    Attributes
+    ----------
+    table : Table
+        The columns that can be read.
+    unreadable : dict of str to str
+        Names of the others, and in a few words why.
+    dates : dict of str to Any
+        Those of the others that hold dates or times, as they came; see `date_texts`.
+    """
+
+    table: Table
+    unreadable: dict[str, str]
+    dates: dict[str, Any]
+
+
+def open_readable(source: Any) -> Readable:
     """Open a table without the columns that can't be columns of categories.
 
     Parameters
@@ -25,10 +43,8 @@ def open_readable(source: Any) -> tuple[Table, dict[str, str]]:
 
     Returns
     -------
-    table : Table
-        The columns that can be read.
-    unreadable : dict of str to str
-        Names of the others, and in a few words why.
+    Readable
+        The columns that can be read, and what is known of the others.
 
     Raises
     ------
@@ -38,7 +54,7 @@ def open_readable(source: Any) -> tuple[Table, dict[str, str]]:
         If a file can't be read.
     """
     try:
-        return open_table(source), {}
+        return Readable(open_table(source), {}, {})
     except DataError:
         if isinstance(source, (str, Path)):
             frame, origin = read_file(source), f"file {str(source)!r}"
@@ -48,10 +64,11 @@ def open_readable(source: Any) -> tuple[Table, dict[str, str]]:
             names, n_rows = ([], 0) if frame is None else (list(frame.columns), len(frame))
         if not _are_names(names):
             raise
-        found, unreadable = _try_columns(frame, names, origin)
+        found, unreadable, dates = _try_columns(frame, names, origin)
         if not found:
             raise
-    return Table(tuple(found), tuple(found.values()), n_rows, True, origin), unreadable
+    table = Table(tuple(found), tuple(found.values()), n_rows, True, origin)
+    return Readable(table, unreadable, dates)
 
 
 def short_reason(error: Exception, where: str) -> str:
@@ -61,10 +78,11 @@ def short_reason(error: Exception, where: str) -> str:
 
 def _try_columns(
     frame: Any, names: list[str], origin: str
-) -> tuple[dict[str, Column], dict[str, str]]:
+) -> tuple[dict[str, Column], dict[str, str], dict[str, Any]]:
     prefix = f"{origin}: " if origin else ""
     found: dict[str, Column] = {}
     unreadable: dict[str, str] = {}
+    dates: dict[str, Any] = {}
     for name in names:
         where = f"{prefix}column {name!r}"
         try:
@@ -74,7 +92,9 @@ def _try_columns(
                 (found[name],) = frame_columns(frame.select(name), [name], prefix)
         except DataError as error:
             unreadable[name] = short_reason(error, where)
-    return found, unreadable
+            if str(error) == dates_message(where):
+                dates[name] = frame.column(name) if origin else frame.get_column(name)
+    return found, unreadable, dates
 
 
 def _eager_frame(source: Any) -> Any:

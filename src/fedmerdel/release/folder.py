@@ -7,14 +7,11 @@ without compression, whose result would depend on the library.
 from __future__ import annotations
 
 import json
-import shutil
 import zipfile
-from contextlib import suppress
 from pathlib import Path
-from uuid import uuid4
 
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.files import replace_folder
+from fedmerdel.files import check_place, is_empty_folder, replacement
 from fedmerdel.release.note import checkers_note
 from fedmerdel.release.sheets import from_sheets, to_sheets
 from fedmerdel.release.summary import SiteSummary
@@ -34,27 +31,15 @@ LARGEST_FILE = 64 * 2**20
 
 def save_summary(summary: SiteSummary, path: str | Path) -> None:
     """Write a folder, or a zip if the name ends in .zip."""
-    target = Path(path)
     files = summary_files(summary)
-    _check_replaceable(target)
-    part = target.parent / f".{target.name}.{uuid4().hex}"
-    try:
-        if _is_zip(target):
+    check_summary_place(path)
+    with replacement(path, "summary") as part:
+        if _is_zip(Path(path)):
             _write_zip(part, files)
-            part.replace(target)
         else:
             part.mkdir()
             for name, content in files.items():
                 (part / name).write_bytes(content)
-            replace_folder(part, target)
-    except OSError:
-        raise FileError(
-            f"summary {str(target)!r} can't be written: check its name, folder and free space"
-        ) from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-        with suppress(OSError):
-            part.unlink()
 
 
 def load_summary(path: str | Path) -> SiteSummary:
@@ -172,11 +157,19 @@ def _write_zip(part: Path, files: dict[str, bytes]) -> None:
             archive.writestr(entry, content)
 
 
-def _check_replaceable(target: Path) -> None:
-    """Refuse to write over anything but an empty folder or an earlier summary."""
-    if not target.exists() or (
-        target.is_dir() and not _is_zip(target) and not any(target.iterdir())
-    ):
+def check_summary_place(path: str | Path) -> None:
+    """Refuse to write over anything but an empty folder or an earlier summary.
+
+    `save_summary` asks this too; a fit asks it before the work.
+
+    Raises
+    ------
+    FileError
+        If something else is there, or nothing can be written there.
+    """
+    target = Path(path)
+    check_place(target, "summary")
+    if not target.exists() or (not _is_zip(target) and is_empty_folder(target)):
         return
     kept = FileError(
         f"{str(target)!r} is there already and is no summary: name another, or move it away"

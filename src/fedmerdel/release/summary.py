@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from fedmerdel.errors import DataError
 from fedmerdel.mixture.prior import FloatArray
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.cells import DUST, OutcomeCounts, all_cells, with_missing
+from fedmerdel.release.disclosure import Protected
 from fedmerdel.release.report import DisclosureReport
 from fedmerdel.study.codebook import Codebook
+from fedmerdel.study.protocol import Study
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +106,32 @@ class SiteSummary:
         from fedmerdel.release.folder import load_summary
 
         return load_summary(path)
+
+
+def make_summary(study: Study, site: str, protected: Protected) -> SiteSummary:
+    """Make the summary of a site from the numbers that may leave it.
+
+    Parameters
+    ----------
+    study : Study
+        What the sites agreed on.
+    site : str
+        The site's name.
+    protected : Protected
+        What `protect` made of the site's clusters; its `changes` stay behind.
+    """
+    return SiteSummary(
+        study_hash=study.hash,
+        site=site,
+        software=f"fedmerdel {version('fedmerdel')}",
+        n_components=study.max_clusters,
+        statistics=protected.statistics,
+        overlap=protected.overlap,
+        outcomes=protected.outcomes,
+        elbo=protected.elbo,
+        report=protected.report,
+        codebook=study.codebook,
+    )
 
 
 def check_summary(summary: SiteSummary) -> None:

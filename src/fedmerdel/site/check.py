@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError
 from fedmerdel.mixture.passes import Workers, count_labels
 from fedmerdel.site.site_table import open_site_table, site_outcomes, study_rows
+from fedmerdel.study.policy import Policy
 from fedmerdel.study.protocol import Study
 
 
@@ -30,6 +32,9 @@ class Check:
     rare : dict of str to int
         Levels of each variable that fewer rows have than the policy's threshold, though
         some have them: in every cluster they would be released as 0.
+    rare_outcomes : tuple of str
+        Outcomes that fewer rows have than the policy's threshold, or that fewer are known
+        not to have, though some are: one of the two would be 0 in every cluster.
     enough : bool
         Whether the site has the rows that the policy asks of a cluster.
     """
@@ -39,6 +44,7 @@ class Check:
     ignored: tuple[str, ...]
     missing: dict[str, float]
     rare: dict[str, int]
+    rare_outcomes: tuple[str, ...]
     enough: bool
 
 
@@ -51,12 +57,13 @@ def check_site(study: Study, table: Any) -> Check:
     ignored = tuple(name for name in found if name not in known) if opened.table.named else ()
     problems = []
     rows = None
+    outcomes = {}
     try:
         rows = study_rows(study, opened)
     except DataError as error:
         problems.append(str(error))
     try:
-        site_outcomes(study, opened)
+        outcomes = site_outcomes(study, opened)
     except DataError as error:
         problems.append(str(error))
     n_rows = opened.table.n_rows
@@ -72,7 +79,7 @@ def check_site(study: Study, table: Any) -> Check:
         ):
             if counts.sum() < n_rows:
                 missing[variable.name] = 1.0 - float(counts.sum()) / n_rows
-            few = int(((counts > 0) & (counts < study.policy.threshold)).sum())
+            few = int(_hidden(counts, study.policy).sum())
             if few:
                 rare[variable.name] = few
     enough = n_rows >= study.policy.smallest
@@ -81,4 +88,14 @@ def check_site(study: Study, table: Any) -> Check:
             f"the site has {n_rows} rows, fewer than the {study.policy.smallest} that policy "
             f"{study.policy.name!r} asks of a cluster"
         )
-    return Check(tuple(problems), n_rows, ignored, missing, rare, enough)
+    rare_outcomes = tuple(
+        name
+        for name, values in outcomes.items()
+        if _hidden(np.array([(values == 0).sum(), (values == 1).sum()]), study.policy).any()
+    )
+    return Check(tuple(problems), n_rows, ignored, missing, rare, rare_outcomes, enough)
+
+
+def _hidden(counts: NDArray[Any], policy: Policy) -> NDArray[np.bool_]:
+    """Say which counts of all rows are too small to be told in any cluster, though not 0."""
+    return np.asarray((counts > 0) & (counts < policy.threshold))

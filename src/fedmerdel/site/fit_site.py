@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerdel.errors import DataError
+from fedmerdel.errors import DataError, NotConvergedWarning
 from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.passes import (
     Workers,
@@ -21,14 +21,14 @@ from fedmerdel.mixture.passes import (
 from fedmerdel.mixture.prior import FloatArray, IntArray, study_prior
 from fedmerdel.mixture.solution import Problem, pass_on
 from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.options import thread_count
 from fedmerdel.progress import shown
 from fedmerdel.release.cells import HardCounts, OutcomeCounts
 from fedmerdel.release.disclosure import protect, too_small
 from fedmerdel.release.report import Changes
-from fedmerdel.release.summary import SiteSummary, check_site_name
+from fedmerdel.release.summary import SiteSummary, check_site_name, make_summary
 from fedmerdel.site.local_fit import LocalFit, count_fit, fit_in_batches
 from fedmerdel.site.site_table import open_site_table, site_outcomes, study_rows
+from fedmerdel.site.threads import checked_threads
 from fedmerdel.study.protocol import Study
 
 LEAST_SHARE = 0.1
@@ -83,6 +83,11 @@ def fit_site(
     -------
     SiteSummary
         The local clusters after disclosure control. Nothing else leaves the site.
+
+    Warns
+    -----
+    NotConvergedWarning
+        If the fit was stopped after the most passes that a site makes.
     """
     return prepare_release(
         study, table, site, sample_weight=sample_weight, n_jobs=n_jobs, verbose=verbose
@@ -99,7 +104,9 @@ def prepare_release(
     verbose: int = 0,
 ) -> Release:
     """Fit as `fit_site` does; return the summary, and the exact account that stays."""
-    check_site_name(site)  # before the work, not after
+    # Before the work, not after.
+    check_site_name(site)
+    threads = checked_threads(n_jobs)
     opened = open_site_table(table)
     rows = study_rows(study, opened, sample_weight)
     outcomes = site_outcomes(study, opened)
@@ -107,17 +114,24 @@ def prepare_release(
     total = float(rows.weights.sum())
     # Sites draw different numbers from one seed, each the same ones every time.
     seed = np.random.SeedSequence([study.seed, *site.encode("utf-8")])
-    with Workers(thread_count(n_jobs)) as workers, shown(verbose, rows.n_rows, total) as watch:
-        fitted = fit_in_batches(study, rows, prior, seed, workers, watch)
+    with Workers(threads) as workers, shown(verbose, rows.n_rows, total) as watch:
+        local = fit_in_batches(study, rows, prior, seed, workers, watch)
         problem = Problem(rows, prior, workers)
-        best = elbo(fitted.stats, prior)
-        fitted, hard, small, absorbed = _absorb(problem, fitted, study, outcomes)
+        best = elbo(local.stats, prior)
+        fitted, hard, small, absorbed = _absorb(problem, local, study, outcomes)
         if small.all():
             raise DataError(
                 f"no cluster of this site has {study.policy.smallest} rows, the least that policy "
                 f"{study.policy.name!r} releases: the site is too small to take part alone"
             )
         soft = {name: _soft_outcome(problem, fitted, values) for name, values in outcomes.items()}
+    if not local.converged:
+        warnings.warn(
+            f"site {site!r}: not converged after {local.n_iter} passes: the counts are right, but "
+            "there may be better clusters; in the study, try another seed or fewer max_clusters",
+            NotConvergedWarning,
+            stacklevel=3,
+        )
     kept, withheld = fitted, 0
     if study.small_clusters == "withhold":
         kept, hard, soft = _without(fitted, hard, soft, np.flatnonzero(~small))
@@ -133,19 +147,7 @@ def prepare_release(
         withheld=withheld,
         cost_so_far=best - elbo(fitted.stats, prior) if absorbed else 0.0,
     )
-    summary = SiteSummary(
-        study_hash=study.hash,
-        site=site,
-        software=f"fedmerdel {version('fedmerdel')}",
-        n_components=study.max_clusters,
-        statistics=protected.statistics,
-        overlap=protected.overlap,
-        outcomes=protected.outcomes,
-        elbo=protected.elbo,
-        report=protected.report,
-        codebook=study.codebook,
-    )
-    return Release(summary, protected.changes)
+    return Release(make_summary(study, site, protected), protected.changes)
 
 
 def _absorb(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError, FileError
+from fedmerdel.files import check_place, replacement, unwritable
 from fedmerdel.site.assign import Assignment
 
 
@@ -20,9 +20,7 @@ def write_labels(
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    target = Path(path)
-    if target.suffix not in (".csv", ".parquet"):
-        raise FileError(f"file {str(target)!r}: end its name in .csv or .parquet")
+    check_labels_place(path)
     if ids is not None and id_name in ("cluster", "probability"):
         raise DataError(f"row_id {id_name!r} has the name of a result: rename that column")
     rows = np.arange(len(assigned.labels))
@@ -30,16 +28,24 @@ def write_labels(
     columns["cluster"] = assigned.labels
     columns["probability"] = assigned.probabilities[rows, assigned.labels]
     table = pa.table(columns)
-    part = target.parent / f".{target.name}.{uuid4().hex}"
-    try:
-        if target.suffix == ".csv":
+    with replacement(path) as part:
+        if Path(path).suffix == ".csv":
             csv.write_csv(table, part)
         else:
             parquet.write_table(table, part)
-        part.replace(target)
-    except OSError:
-        raise FileError(
-            f"file {str(target)!r} can't be written: check its name, folder and free space"
-        ) from None
-    finally:
-        part.unlink(missing_ok=True)
+
+
+def check_labels_place(path: str | Path) -> None:
+    """Refuse a name that labels can't be written to.
+
+    Raises
+    ------
+    FileError
+        If it ends otherwise than in .csv or .parquet, or nothing can be written there.
+    """
+    target = Path(path)
+    if target.suffix not in (".csv", ".parquet"):
+        raise FileError(f"file {str(target)!r}: end its name in .csv or .parquet")
+    check_place(target)
+    if target.is_dir():
+        raise unwritable(target, "file")

@@ -25,6 +25,9 @@ from fedmerdel.study.protocol import Study
 BATCH_ROWS = 1_000_000
 """Rows that are fitted at once; a site with more is split into batches."""
 
+MAX_PASSES = 1000
+"""Most passes of one fit at a site."""
+
 BATCH_PASSES = 5
 """Passes over all rows of the site once its batches are merged."""
 
@@ -89,7 +92,7 @@ def site_options(study: Study, total: float) -> Options:
         laps=study.laps,
         merge_criterion=study.merge_criterion,
         tol=chosen_tolerance(None, None, study.recipe, total),
-        max_iter=1000,
+        max_iter=MAX_PASSES,
         n_init=1,
         thorough=False,
     )
@@ -126,4 +129,6 @@ def fit_in_batches(
     stats = merged_statistics(local, largest[: prior.n_components])
     for _ in range(BATCH_PASSES):
         stats = pass_on(problem, stats).stats
-    return count_fit(problem, stats)
+    return count_fit(problem, stats)._replace(
+        n_iter=max(fit.n_iter for fit in fits), converged=all(fit.converged for fit in fits)
+    )

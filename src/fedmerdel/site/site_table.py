@@ -12,6 +12,7 @@ from fedmerdel.errors import DataError
 from fedmerdel.mixture.prior import FloatArray
 from fedmerdel.records.columns import Table
 from fedmerdel.records.encode import encode
+from fedmerdel.records.frames import date_texts
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.records.readable import open_readable
 from fedmerdel.study.codebook import Codebook, Variable
@@ -33,10 +34,13 @@ class SiteTable(NamedTuple):
         The columns that hold categories.
     unreadable : dict of str to str
         Other columns, such as dates, and what they hold. A study has no use for them.
+    dates : dict of str to Any
+        Those of them that hold dates or times: they may still tell rows apart.
     """
 
     table: Table
     unreadable: dict[str, str]
+    dates: dict[str, Any]
 
     def columns(self, names: Sequence[str]) -> Table:
         """Return the columns of these names."""
@@ -70,10 +74,15 @@ def site_outcomes(study: Study, source: Any) -> dict[str, FloatArray]:
 
 
 def row_ids(study: Study, source: Any) -> NDArray[Any] | None:
-    """Return what identifies each row at the site, if the study names such a column."""
+    """Return what identifies each row at the site, if the study names such a column.
+
+    Dates and times are returned as ISO 8601 text; None stands for a missing entry.
+    """
     opened = open_site_table(source)
     if study.row_id is None or study.row_id not in (*opened.table.names, *opened.unreadable):
         return None
+    if study.row_id in opened.dates:
+        return np.array(date_texts(opened.dates[study.row_id]), dtype=object)
     column = opened.columns([study.row_id]).columns[0]
     # Missing entries may hold any number, also one outside the labels.
     ids = column.numbers if column.missing is None else np.where(column.missing, 0, column.numbers)

@@ -70,29 +70,32 @@ POLICIES: dict[str, Policy] = {
             "opensafely",
             8,
             5,
-            "OpenSAFELY, permitted study outputs and statistical disclosure control: "
-            "redact counts of 7 or less, then round to the nearest 5",
+            "OpenSAFELY documentation, statistical disclosure control: redact counts of 7 or less, "
+            "then round to the nearest 5",
         ),
         Policy(
             "nhs",
             8,
             5,
-            "NHS England, Hospital Episode Statistics disclosure control: counts of 1 to 7 are "
-            "suppressed, others are rounded to the nearest 5",
+            "NHS England (NHS Digital), disclosure control methodology for Hospital Episode "
+            "Statistics: below national level counts of 1 to 7 are suppressed, others are rounded "
+            "to the nearest 5",
         ),
         Policy(
             "ons",
             10,
             0,
-            "Office for National Statistics, Secure Research Service: no counts under 10",
+            "Office for National Statistics, Secure Research Service, output checking: as a rule "
+            "no counts under 10",
         ),
         Policy(
             "acro",
             10,
             0,
-            "ACRO, semi-automated output checking (SACRO): default threshold of 10",
+            "ACRO, semi-automated output checking (SACRO): safe_threshold of 10 in its default "
+            "configuration",
         ),
-        Policy("datashield", 3, 0, "DataSHIELD, default of the option nfilter.tab: 3"),
+        Policy("datashield", 3, 0, "DataSHIELD, usual default of the option nfilter.tab: 3"),
         Policy(
             "ohdsi",
             5,
@@ -103,8 +106,9 @@ POLICIES: dict[str, Policy] = {
             "pcornet",
             11,
             0,
-            "PCORnet Common Data Model query results: counts under 11 are masked "
-            "(the cell size policy of CMS, the Centers for Medicare & Medicaid Services)",
+            "PCORnet Data Committee, minimum cell size of aggregate results: counts under 11 are "
+            "masked (as in the cell size suppression policy of CMS, the Centers for Medicare & "
+            "Medicaid Services)",
         ),
     )
 }

@@ -1,0 +1,58 @@
+"""Hospitals' tables, and what a command says, for the tests of the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+NAMES = ("asthma", "diabetes", "stroke", "smoker")
+SITES = {"leeds": 0.3, "york": 0.6, "hull": 0.5}
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def hospital(n_rows: int, share: float, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n_rows) < share
+    chance = np.where(ill[:, None], [0.7, 0.8, 0.4, 0.9], [0.1, 0.1, 0.05, 0.2])
+    frame = pd.DataFrame((rng.random((n_rows, 4)) < chance).astype(int), columns=list(NAMES))
+    frame["died"] = np.where(rng.random(n_rows) < np.where(ill, 0.3, 0.05), "yes", "no")
+    frame["patient"] = [f"SECRET-{seed}-{n}" for n in range(n_rows)]
+    frame["seen"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(n_rows) % 300, "D")
+    frame["bmi"] = rng.normal(27, 4, n_rows).round(3)
+    return frame
+
+
+def make_tables(folder: Path) -> None:
+    for seed, (site, share) in enumerate(SITES.items()):
+        table = hospital(400, share, seed)
+        table.to_csv(folder / f"{site}.csv", index=False)
+        table.to_parquet(folder / f"{site}.parquet")
+
+
+INIT = ("init", "leeds.csv", "-o", "study.toml", "--outcome", "died", "--row-id", "patient")
+INIT += ("--exclude", "seen", "--exclude", "bmi", "--name", "lungs")
+
+
+def done(said: Said) -> str:
+    assert said.code == 0, said.err
+    assert said.err == ""
+    return said.out
+
+
+def refused(said: Said, *words: str) -> None:
+    assert said.code == 2
+    assert said.err.startswith("error: ")
+    assert said.err.count("\n") == 1
+    assert all(word in said.err for word in words), said.err
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}

@@ -1,0 +1,73 @@
+"""Made summaries of a site, and how two of them are compared."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from fedmerdel.mixture.prior import uniform_prior
+from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.release import HardCounts, OutcomeCounts, SiteSummary, protect
+from fedmerdel.study.codebook import Codebook, Variable
+from fedmerdel.study.policy import POLICIES
+
+FILES = ["README.txt", "counts.csv", "overlap.csv", "summary.json"]
+
+
+def make(
+    seed: int = 0,
+    policy: str = "opensafely",
+    n_clusters: int = 3,
+    codebook: Codebook | None = None,
+    missing: float = 0.1,
+    outcomes: tuple[str, ...] = ("death",),
+) -> SiteSummary:
+    rng = np.random.default_rng(seed)
+    if codebook is None:
+        texts = ("a", "b, c", 'say "d"')
+        codebook = Codebook(
+            (Variable("age", texts, "text"), Variable("sex", ("0", "1"), "integer"))
+        )
+    T = rng.uniform(40, 4000, n_clusters)
+    parts = []
+    for L in codebook.n_levels:
+        shares = rng.dirichlet(np.ones(L + 1), n_clusters) * np.append(np.ones(L), missing)
+        parts.append((shares / shares.sum(axis=1, keepdims=True))[:, :L] * T[:, None])
+    S = np.concatenate(parts, axis=1)
+    Q = rng.exponential(20.0, (n_clusters, n_clusters))
+    Q = np.triu(Q, 1) + np.triu(Q, 1).T
+    counts = {name: OutcomeCounts(T * rng.uniform(0, 0.2), T * 0.9) for name in outcomes}
+    out = protect(
+        Statistics(T, S, -rng.exponential(50.0, n_clusters)),
+        HardCounts(T, S, counts),
+        Q,
+        uniform_prior(codebook.n_levels, 0.01, 20),
+        POLICIES[policy],
+        outcomes=counts,
+    )
+    return SiteSummary(
+        "0123abcd", "leeds", "fedmerdel 0.1.0", 20, out.statistics, out.overlap, out.outcomes,
+        out.elbo, out.report, codebook,
+    )  # fmt: skip
+
+
+def assert_same(one: SiteSummary, other: SiteSummary) -> None:
+    for a, b in zip(one.statistics, other.statistics, strict=True):
+        assert a.tobytes() == b.tobytes()
+        assert a.shape == b.shape
+    assert one.overlap.tobytes() == other.overlap.tobytes()
+    assert list(one.outcomes) == list(other.outcomes)
+    for name, counts in one.outcomes.items():
+        for a, b in zip(counts, other.outcomes[name], strict=True):
+            assert a.tobytes() == b.tobytes()
+    for name in ("study_hash", "site", "software", "n_components", "elbo", "report", "codebook"):
+        assert getattr(one, name) == getattr(other, name)
+
+
+def content(path: Path) -> dict[str, bytes]:
+    if path.is_dir():
+        return {file.name: file.read_bytes() for file in path.iterdir()}
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}

@@ -1,0 +1,38 @@
+"""A rehearsal at a site: how small the counts would be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedmerdel.site.check import Check, check_site
+from fedmerdel.study.codebook import Codebook, Variable
+from fedmerdel.study.policy import policy_named
+from fedmerdel.study.protocol import Study
+
+CODEBOOK = Codebook((Variable("c", ("0", "1"), "integer"), Variable("d", ("0", "1"), "integer")))
+
+
+def checked(table: dict[str, list], policy: str = "opensafely", **options: tuple[str]) -> Check:
+    study = Study("s", CODEBOOK, policy=policy_named(policy), **options)  # type: ignore[arg-type]
+    return check_site(study, pd.DataFrame(table))
+
+
+def test_check_tells_how_small_the_cells_are() -> None:
+    found = checked({"c": [1] * 3 + [0] * 97, "d": [None] * 50 + [0] * 50})
+    assert found.problems == ()
+    assert found.rare == {"c": 1}
+    assert found.rare_outcomes == ()
+    assert found.missing == {"d": 0.5}
+    assert found.n_rows == 100
+
+
+@pytest.mark.parametrize(
+    ("positive", "negative", "rare"), [(7, 93, True), (92, 3, True), (8, 8, False), (0, 100, False)]
+)
+def test_check_tells_of_rare_outcomes(positive: int, negative: int, rare: bool) -> None:
+    died = [1.0] * positive + [0.0] * negative + [np.nan] * (100 - positive - negative)
+    table = {"c": [0] * 100, "d": [0] * 100, "died": died}
+    assert checked(table, outcomes=("died",)).rare_outcomes == (("died",) if rare else ())
+    assert checked(table, "none", outcomes=("died",)).rare_outcomes == ()

@@ -1,0 +1,165 @@
+"""What a merge may and may not do at the edges: gains next to nothing, bounds that overshoot."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedmerdel.errors import DataError
+from fedmerdel.federation import search as search_module
+from fedmerdel.federation.merging import LocalClusters, Merging, local_clusters, merged_statistics
+from fedmerdel.federation.search import Search, merge_best_first, move_singly, search_groups
+from fedmerdel.mixture.elbo import elbo
+from fedmerdel.mixture.prior import Prior, study_prior, uniform_prior
+from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.model.global_model import merge_sites
+from fedmerdel.release import OutcomeCounts, SiteSummary
+from tests.drawn import seeds
+from tests.federations import (
+    Federation,
+    Groups,
+    as_sets,
+    binary,
+    federations,
+    hard_sites,
+    made_study,
+    summary_of,
+)
+
+PRIOR = uniform_prior(np.full(16, 2), 0.01, 12)
+APART = {frozenset({0}), frozenset({1})}
+
+
+def two_sites(difference: float) -> LocalClusters:
+    """One cluster each, alike but for this difference in every prevalence."""
+    one = np.array([0.5, 0.3, 0.4, 0.45] * 4)
+    return hard_sites([binary([p.tolist()], [80.0]) for p in (one, one + difference)])
+
+
+def gain_at(difference: float) -> float:
+    return float(Merging(two_sites(difference), PRIOR).gains(0, np.array([1]))[0])
+
+
+def about_break_even(gain: float) -> LocalClusters:
+    """Return two sites whose merge gains about this much, by halving the interval."""
+    low, high = 0.0, 0.4
+    assert gain_at(low) > gain > gain_at(high)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gain_at(middle) > gain else (low, middle)
+    assert gain_at(low) == pytest.approx(gain, rel=1e-3)
+    return two_sites(low)
+
+
+def joined(search: Search, local: LocalClusters, prior: Prior = PRIOR) -> Groups:
+    """Groups by one search, before clusters are moved one by one."""
+    if search == "exact":
+        merging = Merging(local, prior)
+        merge_best_first(merging)
+        return merging.groups
+    if search == "tree":
+        return search_module._tree(local, prior)
+    return search_groups(search, local, prior, "kl", np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("search", ["exact", "tree", "greedy", "random"])
+@pytest.mark.parametrize("nats", [1e-4, 0.01, 1.0])
+def test_the_least_gain_is_taken_and_the_least_loss_is_not(search: Search, nats: float) -> None:
+    assert as_sets(joined(search, about_break_even(-nats))) == APART
+    assert as_sets(joined(search, about_break_even(nats))) == {frozenset({0, 1})}
+
+
+def made_federation(seed: int) -> LocalClusters:
+    """Three sites with one or two clusters each, of four yes/no variables."""
+    rng = np.random.default_rng(seed)
+    return hard_sites(
+        [
+            binary((rng.integers(1, 10, (k, 4)) / 10).tolist(), rng.integers(3, 40, k).tolist())
+            for k in rng.integers(1, 3, 3)
+        ]
+    )
+
+
+@pytest.mark.parametrize("search", ["exact", "tree"])
+def test_clusters_are_moved_one_by_one_after_merging(search: Search) -> None:
+    """Merging best first leaves a cluster in the wrong group; these federations were looked for."""
+    prior = uniform_prior(np.full(4, 2), 0.01, 12)
+    for seed, moved in ((5, [(0, 3, 4), (1, 2)]), (6, [(2, 4), (0, 1, 3)])):
+        local = made_federation(seed)
+        assert as_sets(joined(search, local, prior)) != {frozenset(group) for group in moved}
+        found = search_groups(search, local, prior, "kl", np.random.default_rng(0))
+        assert as_sets(found) == {frozenset(group) for group in moved}
+
+
+@pytest.mark.parametrize("n_sites", [2, 4, 7])
+def test_every_cluster_of_a_group_can_end_alone(n_sites: int) -> None:
+    """There is always one more place to be alone, however many were taken."""
+    prevalences = np.full((n_sites, 14), 0.05)
+    for b in range(n_sites):
+        prevalences[b, 2 * b : 2 * b + 2] = 0.95
+    local = hard_sites([binary([p.tolist()], [200.0]) for p in prevalences])
+    prior = uniform_prior(np.full(14, 2), 0.01, 6 * n_sites)
+    found = move_singly(local, prior, [np.arange(n_sites)])
+    assert as_sets(found) == {frozenset({b}) for b in range(n_sites)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(federation=federations(), more=st.sampled_from([0.0, 0.5, 7.0, 1e4]), seed=seeds)
+def test_coarse_overlaps_keep_the_bound_and_no_entropy_is_negative(
+    federation: Federation, more: float, seed: int
+) -> None:
+    """Under a policy Q is told as a bound; bounds may add up to more than any entropy."""
+    coarse = [(stats, Q + more * (1 - np.eye(len(Q)))) for stats, Q in federation.site_sums()]
+    local = local_clusters(coarse)
+    label = np.random.default_rng(seed).integers(0, 2, local.stats.n_clusters)
+    groups = [np.flatnonzero(label == k) for k in np.unique(label)]
+    found = merged_statistics(local, groups)
+    exact = merged_statistics(federation.local(), groups)
+    assert np.all(found.h <= 0)
+    assert np.all(found.h >= exact.h)
+    true = federation.true_elbo(groups)
+    assert elbo(found, federation.prior) <= true + 1e-8 * max(1.0, abs(true))
+
+
+def test_bounds_that_overshoot_are_cut_at_sure_rows() -> None:
+    stats = Statistics(np.full(3, 20.0), np.full((3, 2), 10.0), np.full(3, -4.0))
+    local = local_clusters([(stats, np.full((3, 3), 7.0) - 7.0 * np.eye(3))])
+    # Two: -8 + 7; three: -12 + 21, which no entropy can be.
+    found = merged_statistics(local, [np.array([0, 1]), np.array([2]), np.arange(3)])
+    assert found.h.tolist() == [-1.0, -4.0, 0.0]
+
+
+STUDY = made_study(np.array([2, 2]), outcomes=("death",))
+
+
+def sent(site: str, n_components: int = 6, **changed: object) -> SiteSummary:
+    stats = binary([[0.1, 0.9], [0.9, 0.1]], [60, 40])
+    deaths = {"death": OutcomeCounts(np.array([3.0, 20.0]), np.array([30.0, 30.0]))}
+    summary = summary_of(STUDY, site, stats, np.zeros((2, 2)), deaths)
+    return dataclasses.replace(summary, n_components=n_components, **changed)  # type: ignore[arg-type]
+
+
+def test_the_prior_has_the_components_of_all_sites() -> None:
+    """Also where a site had other than the study says: what it sent is what it used."""
+    model = merge_sites(STUDY, [sent("hull", 2), sent("leeds", 9), sent("york", 6)])
+    assert model.prior.n_components == 17
+    assert model.lower_bound == elbo(model.statistics, study_prior(STUDY, 17))
+    assert model.remove("leeds").prior.n_components == 8
+
+
+def test_an_outcome_that_the_study_does_not_name_is_refused() -> None:
+    known = sent("hull").outcomes["death"]
+    with pytest.raises(DataError, match=r"'hull'.*outcomes"):
+        merge_sites(STUDY, [sent("hull", outcomes={"death": known, "fall": known})])
+
+
+@pytest.mark.parametrize("at", [0, 31, 63])
+def test_the_whole_hash_of_the_study_counts(at: int) -> None:
+    other = "0" if STUDY.hash[at] != "0" else "1"
+    changed = STUDY.hash[:at] + other + STUDY.hash[at + 1 :]
+    with pytest.raises(DataError, match=r"'hull'.*another study"):
+        merge_sites(STUDY, [sent("hull", study_hash=changed), sent("leeds")])

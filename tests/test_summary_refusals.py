@@ -1,0 +1,244 @@
+"""Summaries that are refused: impossible numbers, damaged files, places that are taken."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedmerdel.errors import DataError, FileError
+from fedmerdel.release import SiteSummary
+from tests.summaries import FILES, assert_same, content, make
+
+# Refusals: impossible numbers
+
+
+def changed(summary: SiteSummary, part: str, value: Callable[[np.ndarray], Any]) -> Any:
+    """Return the summary with one of its arrays changed, made anew."""
+    if part in ("T", "S", "h"):
+        array = value(getattr(summary.statistics, part).copy())
+        change: Any = {"statistics": summary.statistics._replace(**{part: array})}
+    elif part in ("positive", "observed"):
+        counts = summary.outcomes["death"]
+        change = {
+            "outcomes": {"death": counts._replace(**{part: value(getattr(counts, part).copy())})}
+        }
+    else:
+        change = {part: value(getattr(summary, part))}
+    return dataclasses.replace(summary, **change)
+
+
+def put(at: Any, number: float) -> Callable[[np.ndarray], np.ndarray]:
+    def change(array: np.ndarray) -> np.ndarray:
+        array = array.copy()
+        array[at] = number
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "reason"),
+    [
+        ("T", put(0, -1.0), "T has a negative"),
+        ("T", put(0, np.nan), "T has a number that is not finite"),
+        ("T", put(0, 0.0), "no rows"),
+        ("S", put((0, 0), -1e-3), "S has a negative"),
+        ("S", put((0, 0), np.inf), "S has a number that is not finite"),
+        ("S", put((0, 0), 1e9), "levels of 'age' sum to more"),
+        ("S", lambda S: S[:, :-1], "S has shape"),
+        ("h", put(0, 1e-9), "h is above 0"),
+        ("h", lambda h: h[:-1], "h has shape"),
+        ("overlap", put((0, 1), 99.0), "not symmetric"),
+        ("overlap", put((0, 0), 1.0), "not symmetric with 0"),
+        ("overlap", lambda Q: -Q, "overlap has a negative"),
+        ("overlap", lambda Q: Q[:2], "overlap has shape"),
+        ("positive", put(0, 1e9), "outcome 'death' has more rows"),
+        ("observed", put(0, 1e9), "outcome 'death' has more rows"),
+        ("positive", put(0, np.nan), "positive of outcome 'death'"),
+        ("n_components", lambda _: 2, "3 clusters, where 1 to 2"),
+        ("elbo", lambda _: float("nan"), "ELBO"),
+        ("study_hash", lambda _: "", "study_hash"),
+        ("software", lambda _: None, "software"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["none", "opensafely"])
+def test_impossible_numbers_are_refused_with_the_reason(
+    part: str, value: Any, reason: str, policy: str
+) -> None:
+    with pytest.raises(DataError, match=re.escape(reason)) as caught:
+        changed(make(policy=policy), part, value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("site", ["", "a/b", "a\\b", "..", " leeds", "a\nb", "c:"])
+def test_site_names_that_no_folder_can_have_are_refused(site: str) -> None:
+    with pytest.raises(DataError, match=r"name that a folder can have"):
+        dataclasses.replace(make(), site=site)
+
+
+def test_counts_that_break_the_policy_named_beside_them_are_refused() -> None:
+    summary = make()
+    T = summary.statistics.T
+    S = summary.statistics.S.copy()
+    S[0, :3] = T[0] - 5, 5, 0
+    with pytest.raises(DataError, match="under 10"):
+        dataclasses.replace(summary, statistics=summary.statistics._replace(S=S))
+    S[0, :3] = T[0] - 11, 11, 0
+    with pytest.raises(DataError, match="not rounded"):
+        dataclasses.replace(summary, statistics=summary.statistics._replace(S=S))
+
+
+# Refusals: files
+
+
+def refusal(path: Path, error: type[Exception] = FileError) -> str:
+    with pytest.raises(error) as caught:
+        SiteSummary.load(path)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    return str(caught.value)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make().save(tmp_path / "leeds")
+    return tmp_path / "leeds"
+
+
+@pytest.mark.parametrize("name", ["summary.json", "counts.csv", "overlap.csv", "outcomes.csv"])
+def test_missing_cut_and_garbled_files_are_named(folder: Path, name: str) -> None:
+    whole = (folder / name).read_bytes()
+    for damage in (b"", whole[: len(whole) // 2], b"\xff\xfe" + whole, whole.replace(b"0", b"x")):
+        (folder / name).write_bytes(damage)
+        assert name in refusal(folder)
+    (folder / name).unlink()
+    assert name in refusal(folder)
+
+
+def test_a_changed_count_is_noticed(folder: Path) -> None:
+    path = folder / "counts.csv"
+    lines = path.read_bytes().split(b"\r\n")
+
+    def refused(line: int, number: str) -> str:
+        changed = lines.copy()
+        changed[line] = re.sub(rb"[0-9]+$", number.encode(), lines[line])
+        path.write_bytes(b"\r\n".join(changed))
+        return refusal(folder)
+
+    assert "'counts.csv': the rows of 'age' don't sum" in refused(2, "70000")
+    for number in ("1_000", "nan", "٣", ""):
+        assert "'counts.csv', row 2: expected 3 numbers" in refused(1, number)
+    assert "too large" in refused(1, "1e999")
+
+
+def test_impossible_numbers_in_a_file_are_refused_with_its_name(folder: Path) -> None:
+    path = folder / "overlap.csv"
+    path.write_bytes(path.read_bytes().replace(b"-", b""))
+    message = refusal(folder, DataError)
+    assert repr(str(folder)) in message
+    assert "h is above 0" in message
+
+
+def test_rows_in_another_order_or_twice_are_refused(folder: Path) -> None:
+    path = folder / "counts.csv"
+    lines = path.read_bytes().splitlines(keepends=True)
+    for order in ([0, 1, 3, 2, *range(4, len(lines))], [*range(len(lines)), 2], range(4)):
+        path.write_bytes(b"".join(lines[i] for i in order))
+        assert "counts.csv" in refusal(folder)
+
+
+def test_another_kind_or_version_is_refused(folder: Path) -> None:
+    path = folder / "summary.json"
+    document = json.loads(path.read_text("utf-8"))
+    for change, reason in (
+        ({"kind": "cake"}, "holds no fedmerdel site summary"),
+        ({"version": 2}, "version 2 of its format"),
+        ({"n_clusters": "3"}, "'n_clusters'"),
+        ({"n_clusters": 2}, "counts.csv"),
+        ({"rows": []}, "only"),
+        ({"disclosure": {}}, "disclosure report"),
+        ({"codebook": {}}, "codebook"),
+        ({"outcomes": []}, "outcomes"),
+        ({"outcomes": ["cake"]}, "outcomes"),
+    ):
+        path.write_text(json.dumps({**document, **change}), "utf-8")
+        assert reason in refusal(folder)
+
+
+def test_files_that_do_not_belong_there_are_refused_and_droppings_are_not(folder: Path) -> None:
+    for name in (".DS_Store", "Thumbs.db"):
+        (folder / name).write_bytes(b"\x00")
+    (folder / "README.txt").unlink()
+    SiteSummary.load(folder)
+    (folder / "rows.csv").write_text("1,2\n")
+    assert "'rows.csv', which is no part of it" in refusal(folder)
+
+
+def test_zips_made_by_hand_are_read_and_others_refused(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "by hand.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("leeds/", b"")
+        archive.writestr("__MACOSX/leeds/._counts.csv", b"\x00")
+        for name, text in content(folder).items():
+            archive.writestr(f"leeds/{name}", text)
+    assert_same(SiteSummary.load(path), SiteSummary.load(folder))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("york/counts.csv", b"")
+    assert "twice" in refusal(path)
+    path.write_bytes(b"PK no zip")
+    assert "neither a folder nor a zip" in refusal(path)
+    assert "does not exist" in refusal(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("name", ["mine", "mine.zip"])
+def test_nothing_but_a_summary_is_written_over(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.mkdir()
+    (path / "thesis.txt").write_text("years of work")
+    with pytest.raises(FileError, match="no summary"):
+        make().save(path)
+    assert [file.name for file in path.iterdir()] == ["thesis.txt"]
+    (tmp_path / "file").write_text("work")
+    with pytest.raises(FileError, match="no summary"):
+        make().save(tmp_path / "file")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_summary_may_go_into_an_empty_folder(tmp_path: Path) -> None:
+    (tmp_path / "leeds").mkdir()
+    make(outcomes=()).save(tmp_path / "leeds")
+    assert sorted(content(tmp_path / "leeds")) == FILES
+    (tmp_path / "leeds.zip").mkdir()
+    with pytest.raises(FileError, match="no summary"):
+        make().save(tmp_path / "leeds.zip")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["leeds", "leeds.zip"]
+
+
+def test_a_summary_is_replaced_whole_or_not_at_all(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = content(folder)
+    write = Path.write_bytes
+
+    def full(path: Path, data: bytes) -> int:
+        if path.name == "overlap.csv":
+            raise OSError("no space")
+        return write(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(FileError, match="can't be written"):
+            make(9).save(folder)
+    assert content(folder) == before
+    # What was there goes: the new one has no outcomes.
+    make(9, outcomes=()).save(folder)
+    assert sorted(content(folder)) == FILES
+    assert [entry.name for entry in folder.parent.iterdir()] == ["leeds"]
