@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import stat
+import subprocess
+import sys
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -176,6 +181,51 @@ def test_labels_files_that_are_refused(model: GlobalModel, tmp_path: Path) -> No
     with pytest.raises(DataError, match="has the name of a result"):
         write_labels(tmp_path / "labels.csv", found, np.arange(3), "cluster")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of other kinds")
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_only_the_owner_may_read_labels(model: GlobalModel, tmp_path: Path, suffix: str) -> None:
+    found = assign(model, frame_of(drawn(3, (0.5, 0.5), 9)))
+    path = tmp_path / f"labels{suffix}"
+    path.touch(mode=0o644)
+    before = os.umask(0)
+    try:
+        write_labels(path, found, None, None)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+import pyarrow.csv, pyarrow.parquet
+from fedmerdel.site.assign import Assignment
+from fedmerdel.site.labels_file import write_labels
+
+def die(write):
+    def half(table, part):
+        write(table, part)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return half
+
+os.umask(0)
+pyarrow.csv.write_csv = die(pyarrow.csv.write_csv)
+pyarrow.parquet.write_table = die(pyarrow.parquet.write_table)
+write_labels(Path(sys.argv[1]), Assignment(np.zeros(9, dtype=int), np.ones((9, 1))), None, None)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of other kinds")
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_killed_process_leaves_nothing_that_others_may_read(tmp_path: Path, suffix: str) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path / f"labels{suffix}")]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    assert left.stat().st_size > 0
+    assert stat.S_IMODE(left.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -136,11 +136,41 @@ def test_other_reasons_are_given_too() -> None:
     assert "'d'" not in message
 
 
-def test_identifiers_of_a_small_table_do_not_become_levels() -> None:
-    message = refusal(ROWS[["person", "sex"]].head(40))
-    assert "'person' (looks like an identifier, with 40 distinct values in 40 rows)" in message
-    few = draft_study(ROWS[["person"]].head(20))
-    assert len(few.codebook.variables[0].levels) == 20
+@pytest.mark.parametrize("n_rows", [6, 10, 20, 40])
+def test_identifiers_of_a_small_table_do_not_become_levels(n_rows: int) -> None:
+    names = ROWS["person"].head(n_rows)
+    numbers = pd.Series(9_434_765_919 + 97 * np.arange(n_rows))
+    for column in (names, numbers, names.astype("category"), numbers.astype(float)):
+        table = pd.DataFrame({"id": column, "sex": ROWS["sex"].head(n_rows)})
+        told = f"with {n_rows} distinct values in {n_rows} entries"
+        assert f"this column can't be used: 'id' (looks like an identifier, {told})" in refusal(
+            table
+        )
+        assert draft_study(table, row_id="id").codebook.names == ("sex",)
+
+
+def test_an_identifier_may_come_twice_or_be_missing() -> None:
+    twice = pd.DataFrame({"id": [f"{SECRET} {n}" for n in (0, 1, 2, 3, 4, 5, 5, 0)]})
+    assert "with 6 distinct values in 8 entries" in refusal(twice)
+    notes = pd.DataFrame({"notes": [f"{SECRET} {n}" for n in range(8)] + [None] * 300})
+    assert "with 8 distinct values in 8 entries" in refusal(notes)
+    numbers = pd.DataFrame({"notes": [*range(900, 908), *[np.nan] * 300]})
+    assert "with 8 distinct values in 8 entries" in refusal(numbers)
+
+
+def test_variables_of_a_small_table_are_no_identifiers() -> None:
+    frame = pd.DataFrame(
+        {
+            "flag": [0, 1] * 5,
+            "smoking": ["never", "former", "current", "never", None] * 2,
+            "stage": [1, 2, 3, 4, 5] * 2,
+            "band": list("abcdefghij"[:5]) * 2,
+        }
+    )
+    assert draft_study(frame).codebook.names == ("flag", "smoking", "stage", "band")
+    assert draft_study(frame.head(5)).codebook.names == ("flag", "smoking", "stage", "band")
+    many = pd.DataFrame({"month": [*range(1, 13)] * 2})
+    assert len(draft_study(many).codebook.variables[0].levels) == 12
 
 
 def test_columns_that_are_not_there() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +17,10 @@ from fedmerdel.federation.search import Search, merge_best_first, move_singly, s
 from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.prior import Prior, study_prior, uniform_prior
 from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.model.global_model import merge_sites
+from fedmerdel.model.global_model import GlobalModel, merge_sites
 from fedmerdel.release import OutcomeCounts, SiteSummary
+from fedmerdel.study.policy import POLICIES, Policy, custom_policy
+from fedmerdel.study.protocol import Study
 from tests.drawn import seeds
 from tests.federations import (
     Federation,
@@ -136,19 +139,48 @@ def test_bounds_that_overshoot_are_cut_at_sure_rows() -> None:
 STUDY = made_study(np.array([2, 2]), outcomes=("death",))
 
 
-def sent(site: str, n_components: int = 6, **changed: object) -> SiteSummary:
+def sent(site: str, **changed: object) -> SiteSummary:
     stats = binary([[0.1, 0.9], [0.9, 0.1]], [60, 40])
     deaths = {"death": OutcomeCounts(np.array([3.0, 20.0]), np.array([30.0, 30.0]))}
     summary = summary_of(STUDY, site, stats, np.zeros((2, 2)), deaths)
-    return dataclasses.replace(summary, n_components=n_components, **changed)  # type: ignore[arg-type]
+    return dataclasses.replace(summary, **changed)  # type: ignore[arg-type]
 
 
 def test_the_prior_has_the_components_of_all_sites() -> None:
-    """Also where a site had other than the study says: what it sent is what it used."""
-    model = merge_sites(STUDY, [sent("hull", 2), sent("leeds", 9), sent("york", 6)])
-    assert model.prior.n_components == 17
-    assert model.lower_bound == elbo(model.statistics, study_prior(STUDY, 17))
-    assert model.remove("leeds").prior.n_components == 8
+    model = merge_sites(STUDY, [sent("hull"), sent("leeds"), sent("york")])
+    assert model.prior.n_components == 18
+    assert model.lower_bound == elbo(model.statistics, study_prior(STUDY, 18))
+    assert model.remove("leeds").prior.n_components == 12
+
+
+@pytest.mark.parametrize("n_components", [2, 5, 7, 1000])
+def test_other_components_than_the_studys_are_refused(n_components: int) -> None:
+    """They would change the prior of everyone's clusters."""
+    with pytest.raises(DataError, match=r"^site 'hull': .*components.*study says 6: .*fit again$"):
+        merge_sites(STUDY, [sent("hull", n_components=n_components), sent("leeds")])
+    with pytest.raises(DataError, match="components"):
+        merge_sites(STUDY, [sent("leeds")]).add(sent("hull", n_components=n_components))
+
+
+@pytest.mark.parametrize("policy", [custom_policy(10, 5), custom_policy(0), POLICIES["nhs"]])
+def test_another_policy_than_the_studys_is_refused(policy: Policy, tmp_path: Path) -> None:
+    """Also one that asks for more, and one of the same numbers: the study names the rule."""
+    agreed = dataclasses.replace(STUDY, policy=POLICIES["opensafely"])
+    stats = binary([[0.1, 0.9], [0.9, 0.1]], [600, 400])
+    deaths = {"death": OutcomeCounts(np.array([30.0, 200.0]), np.array([300.0, 300.0]))}
+
+    def released(study: Study) -> SiteSummary:
+        made = summary_of(study, "hull", stats, np.zeros((2, 2)), deaths)
+        return dataclasses.replace(made, study_hash=agreed.hash)
+
+    model = merge_sites(agreed, [released(agreed)])
+    other = released(dataclasses.replace(agreed, policy=policy))
+    with pytest.raises(DataError, match=r"^site 'hull': .*policy 'opensafely': .*fit again$"):
+        merge_sites(agreed, [other])
+    model.save(tmp_path / "model")
+    other.save(tmp_path / "model" / "sites" / "hull")
+    with pytest.raises(DataError, match=r"model'.*policy 'opensafely'"):
+        GlobalModel.load(tmp_path / "model")
 
 
 def test_an_outcome_that_the_study_does_not_name_is_refused() -> None:

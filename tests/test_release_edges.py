@@ -12,7 +12,7 @@ from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.prior import Prior, uniform_prior
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.cells import HardCounts, OutcomeCounts, all_cells, with_missing
-from fedmerdel.release.disclosure import Protected, protect, too_small
+from fedmerdel.release.disclosure import Protected, _make_room, protect, too_small
 from fedmerdel.release.report import release_cost
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 
@@ -62,6 +62,21 @@ def test_cells_that_gained_most_by_rounding_make_room_first() -> None:
 def test_the_rarest_cell_makes_room_if_none_can_fall() -> None:
     """Three cells of 10, the least there may be, leave 5 of 35: the one with 8.2 becomes 0."""
     assert release([8.4, 8.2, 8.6, 8.8], OPENSAFELY, [9.0] * 4) == [10.0, 0.0, 10.0, 15.0]
+
+
+@pytest.mark.parametrize("most", [-1.0, -1e9, 0.0])
+@pytest.mark.parametrize("cells", [[0.0, 0.0], [15.0, 10.0], [1e20, 10.0]])
+def test_making_room_ends_where_there_is_none(cells: list[float], most: float) -> None:
+    made = np.array(cells)
+    _make_room(made, np.array(cells), most, OPENSAFELY)
+    assert made.tolist() == [0.0, 0.0]
+
+
+def test_making_room_ends_where_a_step_takes_nothing() -> None:
+    """Of 1e20 rows, by survey weights, five less are the same number."""
+    made = np.array([1e20, 10.0])
+    _make_room(made, made.copy(), 1e19, OPENSAFELY)
+    assert made.sum() <= 1e19
 
 
 def test_without_a_threshold_cells_are_rounded_to_nothing_below_half_a_step() -> None:

@@ -139,6 +139,32 @@ def test_a_changed_count_is_noticed(folder: Path) -> None:
     assert "too large" in refused(1, "1e999")
 
 
+@pytest.mark.parametrize(
+    "forged", [{"smallest": 0}, {"smallest": 2}, {"threshold": 3}, {"rounding": 0, "threshold": 0}]
+)
+def test_a_file_cannot_lower_what_its_policy_allows(folder: Path, forged: dict[str, int]) -> None:
+    """A small count, and beside it a report that would let it pass."""
+    path = folder / "summary.json"
+    document = json.loads(path.read_text("utf-8"))
+    document["disclosure"].update(forged)
+    path.write_text(json.dumps(document), "utf-8")
+    message = refusal(folder, DataError)
+    assert repr(str(folder)) in message
+    assert "the smallest count in its report is not that of policy 'opensafely'" in message
+
+
+def test_a_small_count_in_a_file_is_refused(folder: Path) -> None:
+    path = folder / "counts.csv"
+    header, rows, first, second, *rest = path.read_text("utf-8").splitlines()
+    cells = [line.rsplit(",", 3) for line in (first, second)]
+    total = int(cells[0][1]) + int(cells[1][1])
+    cells[0][1], cells[1][1] = str(total - 5), "5"
+    lines = [header, rows, *(",".join(line) for line in cells), *rest]
+    path.write_text("\r\n".join(lines) + "\r\n", "utf-8", newline="")
+    message = refusal(folder, DataError)
+    assert "a count is under 10, the least of policy 'opensafely'" in message
+
+
 def test_impossible_numbers_in_a_file_are_refused_with_its_name(folder: Path) -> None:
     path = folder / "overlap.csv"
     path.write_bytes(path.read_bytes().replace(b"-", b""))

@@ -57,12 +57,27 @@ def check_share(name: str, value: Any) -> None:
         raise OptionError(f"{name}: give a number between 0 and 1")
 
 
-def thread_count(n_jobs: int | None) -> int:
-    """Return the threads that were asked for; below 0 counts down from all cores."""
-    if n_jobs is not None and n_jobs > 0:
-        return n_jobs
+def thread_count(n_jobs: Any) -> int:
+    """Return the threads that were asked for.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Threads; None is one, and below 0 counts down from all cores.
+
+    Raises
+    ------
+    OptionError
+        If it is 0 or no whole number.
+    """
+    if n_jobs is None:
+        return 1
+    if not _is_whole(n_jobs) or n_jobs == 0:
+        raise OptionError("n_jobs: give a whole number other than 0, or None")
+    if n_jobs > 0:
+        return int(n_jobs)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return 1 if n_jobs is None else max(1, (cores or 1) + 1 + n_jobs)
+    return max(1, (cores or 1) + 1 + int(n_jobs))
 
 
 def checked_seed(random_state: Any) -> np.random.RandomState:

@@ -150,7 +150,10 @@ class GlobalModel:
         return merge_sites(self.study, summaries, self.search, criterion=self.criterion)
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a folder of readable files."""
+        """Write the model to a folder of readable files.
+
+        It holds every site's summary: whoever gets the folder sees the counts of each site.
+        """
         from fedmerdel.model.folder import save_model
 
         save_model(self, path)
@@ -235,6 +238,18 @@ def check_summaries(study: Study, summaries: tuple[SiteSummary, ...]) -> None:
             raise DataError(
                 f"site {summary.site!r}: its summary has other variables or outcomes than its "
                 "study: let the site fit again"
+            )
+        if summary.n_components != study.max_clusters:
+            raise DataError(
+                f"site {summary.site!r}: its fit began with {summary.n_components} components, and "
+                f"the study says {study.max_clusters}: let the site fit again"
+            )
+        report, policy = summary.report, study.policy
+        used = (report.policy, report.threshold, report.rounding)
+        if used != (policy.name, policy.threshold, policy.rounding):
+            raise DataError(
+                f"site {summary.site!r}: its counts were not released under the study's policy "
+                f"{policy.name!r}: let the site fit again"
             )
     for first, second in pairwise(summaries):
         if first.site == second.site:

@@ -14,7 +14,7 @@ from fedmerdel.records.readable import open_readable, short_reason
 from fedmerdel.study.codebook import BOOLEANS, Codebook, Kind, Variable, level_number, level_text
 from fedmerdel.study.protocol import Study
 
-FEW_LEVELS = 20
+FEW_LEVELS = 5
 """A variable of so many levels is no identifier, however few rows there are."""
 
 _SUFFIXES = (".csv.gz", ".csv", ".parquet")
@@ -111,8 +111,9 @@ def _read_rows(table: Table, unreadable: Mapping[str, str], aside: Sequence[str]
         raise DataError(f"{table.prefix}no columns are left for variables: exclude fewer")
     if not unusable:
         try:
-            codebook = infer_codebook(table.select(left))
-            unusable = _identifiers(codebook, table.n_rows)
+            kept = table.select(left)
+            codebook = infer_codebook(kept)
+            unusable = _identifiers(codebook, kept)
             if not unusable:
                 return Codebook(tuple(_with_both(v) for v in codebook.variables))
         except DataError:
@@ -122,23 +123,31 @@ def _read_rows(table: Table, unreadable: Mapping[str, str], aside: Sequence[str]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConstantColumnWarning)
-                unusable |= _identifiers(infer_codebook(part), table.n_rows)
+                unusable |= _identifiers(infer_codebook(part), part)
         except DataError as error:
             unusable[name] = short_reason(error, f"{table.prefix}column {name!r}")
     raise _unusable_error(table.prefix, "column", unusable)
 
 
-def _identifiers(codebook: Codebook, n_rows: int) -> dict[str, str]:
-    """Find columns that have about one level a row.
+def _identifiers(codebook: Codebook, table: Table) -> dict[str, str]:
+    """Find columns that have a level for less than two entries each: names, numbers, notes.
 
-    In a small table they would pass as variables, and their entries, perhaps the names of
-    people, would stand in the study file.
+    Of a small table, or where most rows have no entry, they would pass as variables, and what
+    was written of people would stand in the study file.
     """
-    return {
-        v.name: f"looks like an identifier, with {len(v.levels)} distinct values in {n_rows} rows"
-        for v in codebook.variables
-        if len(v.levels) > FEW_LEVELS and 2 * len(v.levels) > n_rows
-    }
+    found = {}
+    for variable, column in zip(codebook.variables, table.columns, strict=True):
+        n_levels = len(variable.levels)
+        if n_levels > FEW_LEVELS and 2 * n_levels > (n_entries := _n_entries(column)):
+            found[variable.name] = (
+                f"looks like an identifier, with {n_levels} distinct values in {n_entries} entries"
+            )
+    return found
+
+
+def _n_entries(column: Column) -> int:
+    known = column.numbers == column.numbers
+    return int((known if column.missing is None else known & ~column.missing).sum())
 
 
 def _with_both(variable: Variable) -> Variable:

@@ -206,8 +206,10 @@ def _make_room(cells: FloatArray, soft: FloatArray, most: float, policy: Policy)
     smallest count, and a released 0 still says no more than that.
     """
     step = _step(policy)
-    while cells.sum() > most:
-        can_fall = cells - step >= policy.smallest
+    while cells.any() and cells.sum() > most:
+        lower = cells - step
+        # Huge survey weights make counts from which a step takes nothing.
+        can_fall = (lower >= policy.smallest) & (lower < cells)
         if can_fall.any():
             cells[np.where(can_fall, cells - soft, -np.inf).argmax()] -= step
         else:

@@ -14,9 +14,10 @@ from fedmerdel.errors import DataError
 from fedmerdel.mixture.prior import FloatArray
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.cells import DUST, OutcomeCounts, all_cells, with_missing
-from fedmerdel.release.disclosure import Protected
+from fedmerdel.release.disclosure import Protected, releases_exactly
 from fedmerdel.release.report import DisclosureReport
 from fedmerdel.study.codebook import Codebook
+from fedmerdel.study.policy import custom_policy
 from fedmerdel.study.protocol import Study
 
 
@@ -210,6 +211,10 @@ def _impossible(summary: SiteSummary) -> str | None:
 def _breaks_policy(summary: SiteSummary) -> str | None:
     """Return where the numbers break the policy that the report names, or None."""
     report = summary.report
+    # Whatever the file says of the smallest count, it follows from the two numbers of the rule.
+    rule = custom_policy(report.threshold, report.rounding)
+    if report.smallest != (0 if releases_exactly(rule) else rule.smallest):
+        return f"the smallest count in its report is not that of policy {report.policy!r}"
     if report.smallest == 0:
         return None
     cells = summary.cells()

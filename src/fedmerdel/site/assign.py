@@ -12,8 +12,8 @@ from fedmerdel.mixture.passes import Workers, label_rows, log_evidence, responsi
 from fedmerdel.mixture.predictive import predictive
 from fedmerdel.mixture.prior import FloatArray, IntArray
 from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.options import thread_count
 from fedmerdel.site.site_table import study_rows
-from fedmerdel.site.threads import checked_threads
 
 
 class Assignment(NamedTuple):
@@ -54,7 +54,7 @@ def assign(
         Labels and probabilities.
     """
     theta = site_expectations(model, site)
-    threads = checked_threads(n_jobs)
+    threads = thread_count(n_jobs)
     rows = study_rows(model.study, table)
     with Workers(threads) as workers:
         return Assignment(label_rows(rows, theta, workers), responsibilities(rows, theta, workers))
@@ -62,7 +62,7 @@ def assign(
 
 def score_samples(model: GlobalModel, table: Any, *, n_jobs: int | None = None) -> FloatArray:
     """Return the log predictive probability of each row under the global model."""
-    threads = checked_threads(n_jobs)
+    threads = thread_count(n_jobs)
     rows = study_rows(model.study, table)
     with Workers(threads) as workers:
         return log_evidence(rows, predictive(model.statistics, model.prior), workers)

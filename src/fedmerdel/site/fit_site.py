@@ -21,6 +21,7 @@ from fedmerdel.mixture.passes import (
 from fedmerdel.mixture.prior import FloatArray, IntArray, study_prior
 from fedmerdel.mixture.solution import Problem, pass_on
 from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.options import thread_count
 from fedmerdel.progress import shown
 from fedmerdel.release.cells import HardCounts, OutcomeCounts
 from fedmerdel.release.disclosure import protect, too_small
@@ -28,7 +29,6 @@ from fedmerdel.release.report import Changes
 from fedmerdel.release.summary import SiteSummary, check_site_name, make_summary
 from fedmerdel.site.local_fit import LocalFit, count_fit, fit_in_batches
 from fedmerdel.site.site_table import open_site_table, site_outcomes, study_rows
-from fedmerdel.site.threads import checked_threads
 from fedmerdel.study.protocol import Study
 
 LEAST_SHARE = 0.1
@@ -106,7 +106,7 @@ def prepare_release(
     """Fit as `fit_site` does; return the summary, and the exact account that stays."""
     # Before the work, not after.
     check_site_name(site)
-    threads = checked_threads(n_jobs)
+    threads = thread_count(n_jobs)
     opened = open_site_table(table)
     rows = study_rows(study, opened, sample_weight)
     outcomes = site_outcomes(study, opened)

@@ -12,11 +12,17 @@ from fedmerdel.errors import DataError, FileError
 from fedmerdel.files import check_place, replacement, unwritable
 from fedmerdel.site.assign import Assignment
 
+OWNER_ONLY = 0o600
+"""Who may read labels, where files have such modes: whoever wrote them."""
+
 
 def write_labels(
     path: str | Path, assigned: Assignment, ids: NDArray[Any] | None, id_name: str | None
 ) -> None:
-    """Write row id (if there is one), cluster and probability; CSV or Parquet by the suffix."""
+    """Write row id (if there is one), cluster and probability; CSV or Parquet by the suffix.
+
+    On POSIX systems no one but the owner may read the file, an earlier one's mode or not.
+    """
     import pyarrow as pa
     from pyarrow import csv, parquet
 
@@ -29,6 +35,8 @@ def write_labels(
     columns["probability"] = assigned.probabilities[rows, assigned.labels]
     table = pa.table(columns)
     with replacement(path) as part:
+        # Before the first line is in it: a process that is killed leaves this file behind.
+        part.touch(mode=OWNER_ONLY, exist_ok=False)
         if Path(path).suffix == ".csv":
             csv.write_csv(table, part)
         else:

@@ -1,0 +1,142 @@
+"""What the command line shows: sentences and tables, on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from fedmerdel.model.describe import Cluster, describe
+from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.release.note import Review
+from fedmerdel.site.check import Check
+from fedmerdel.study.protocol import Study
+
+# Names and levels are shown as they are: brackets in them are no style.
+screen = Console(markup=False, emoji=False, highlight=False)
+
+STANDS_OUT = 1.2
+"""A level is shown as a mark of a cluster if so many times as frequent as in all rows."""
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural but for one."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def show_next(command: str) -> None:
+    """Show the command that comes next, on a line of its own to be copied."""
+    screen.print(f"Next: {command}", soft_wrap=True)
+
+
+def show_check(found: Check, study: Study) -> None:
+    """Show what a rehearsal found, but not the problems: these are an error."""
+    variables = count(len(study.codebook.variables), "variable")
+    screen.print(f"{count(found.n_rows, 'row')}, {variables} of the study")
+    if found.ignored:
+        screen.print(f"Not looked at, as the study does not name them: {_some(found.ignored)}")
+    if found.missing:
+        worst = sorted(found.missing.items(), key=lambda entry: -entry[1])
+        listed = _some([f"{name} ({share:.1%})" for name, share in worst])
+        screen.print(f"Missing entries in {count(len(worst), 'variable')}: {listed}")
+    if found.rare:
+        levels = count(sum(found.rare.values()), "level")
+        screen.print(
+            f"Under {study.policy.threshold} rows: {levels} of {_some(list(found.rare))}. Policy "
+            f"{study.policy.name!r} releases them as 0."
+        )
+    for name in found.rare_outcomes:
+        screen.print(
+            f"Outcome {name}: fewer than {study.policy.threshold} rows have it, or are known not "
+            f"to. Policy {study.policy.name!r} releases this count as 0 in every cluster."
+        )
+
+
+def show_review(seen: Review) -> None:
+    """Show the tables that a person looks through before a summary leaves."""
+    facts = Table(title="What would leave", title_justify="left", show_header=False)
+    facts.add_column()
+    facts.add_column(overflow="fold")
+    for name, value in seen.facts:
+        facts.add_row(name, value)
+    sizes = _table("Clusters", "cluster", "rows", "share")
+    for size in seen.sizes:
+        sizes.add_row(str(size.cluster), f"{size.rows:,.0f}", f"{size.share:.1%}")
+    smallest = _table("Smallest counts that are not 0", "count", "of", "level", "cluster")
+    for cell in seen.smallest:
+        smallest.add_row(f"{cell.rows:,.0f}", cell.what, cell.level, str(cell.cluster))
+    contrasts = _table("What tells clusters apart", "variable", "level", "lowest", "highest")
+    for contrast in seen.contrasts[:10]:
+        contrasts.add_row(
+            contrast.variable,
+            contrast.level,
+            f"{contrast.lowest:.0%} (cluster {contrast.lowest_cluster})",
+            f"{contrast.highest:.0%} (cluster {contrast.highest_cluster})",
+        )
+    screen.print(facts, sizes, smallest, contrasts)
+
+
+def show_model(model: GlobalModel) -> None:
+    """Show every cluster of a model, and how to read it."""
+    described = describe(model)
+    rows = count(round(sum(cluster.rows for cluster in described)), "row")
+    screen.print(
+        f"{count(model.n_clusters, 'cluster')} of {rows} at {count(len(model.sites), 'site')}; "
+        f"search {model.search!r}, global ELBO {model.lower_bound:,.1f} nats"
+    )
+    for cluster in described:
+        _show_cluster(cluster, model.study)
+    smallest = model.study.policy.smallest
+    screen.print(
+        "\nmore of: share of the cluster's rows, and how many times that of all rows"
+        "\nat sites: share of the site's rows that are in the cluster"
+    )
+    if smallest > 1:
+        screen.print(
+            f"A site's counts under {smallest} came as 0: the intervals allow for it, shares of "
+            "levels near 0% may be higher."
+        )
+
+
+def _show_cluster(cluster: Cluster, study: Study) -> None:
+    mean = cluster.mean_conditions
+    conditions = "" if mean is None else f"; {mean:.1f} conditions a row"
+    screen.print(
+        f"\nCluster {cluster.number}: {count(round(cluster.rows), 'row')}, "
+        f"{cluster.share:.1%} of all{conditions}"
+    )
+    marks = [
+        f"{study.label(c.variable)}={c.level} {c.prevalence:.0%} (x{c.ratio:.1f})"
+        for c in cluster.conditions
+        if c.ratio >= STANDS_OUT and c.prevalence > 0.05
+    ]
+    by_share = sorted(cluster.sites.items(), key=lambda entry: -entry[1])
+    lines = {
+        **{
+            name: f"{rate.share:.1%} (95% interval {rate.low:.1%} to {rate.high:.1%})"
+            for name, rate in cluster.outcomes.items()
+        },
+        "more of": _some(marks, 6) if marks else "nothing stands out",
+        "at sites": _some([f"{name} {share:.0%}" for name, share in by_share], 8),
+    }
+    width = max(len(name) for name in lines)
+    block = Table.grid(padding=(0, 2, 0, 0))
+    block.add_column(min_width=min(width, 20) + 2)
+    block.add_column(overflow="fold")
+    for name, text in lines.items():
+        block.add_row(f"  {name}", text)
+    screen.print(block)
+
+
+def _some(names: Sequence[str], shown: int = 10) -> str:
+    """List names, at most a few of them."""
+    rest = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for heading in headings:
+        table.add_column(heading)
+    return table
