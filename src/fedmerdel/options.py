@@ -10,9 +10,8 @@ import numpy as np
 
 from fedmerdel.errors import OptionError
 from fedmerdel.mixture.fit import Init, Recipe
-from fedmerdel.mixture.prior import Prior, uniform_prior
 from fedmerdel.study.codebook import Codebook
-from fedmerdel.study.protocol import SMALLEST_PRIOR
+from fedmerdel.study.level_prior import Expected, checked_prior, chosen_way
 
 ROW_TOLERANCE = 1e-5
 """Nats per row that a pass may still add, unless told otherwise."""
@@ -28,7 +27,6 @@ def check_options(estimator: Any) -> None:
     _choice("merge_criterion", estimator.merge_criterion, criteria)
     check_whole("max_clusters", estimator.max_clusters, at_least=1)
     check_whole("max_iter", estimator.max_iter, at_least=1)
-    check_whole("n_init", estimator.n_init, at_least=1)
     if estimator.laps is not None:
         check_whole("laps", estimator.laps, at_least=0)
     _positive("alpha", estimator.alpha)
@@ -37,6 +35,8 @@ def check_options(estimator: Any) -> None:
             _positive(name, getattr(estimator, name))
     if estimator.tol is not None and estimator.absolute_tol is not None:
         raise OptionError("tol, absolute_tol: give one of them")
+    if not isinstance(estimator.variable_selection, bool):
+        raise OptionError("variable_selection: give True or False")
     if not isinstance(estimator.codebook, Codebook | None):
         raise OptionError("codebook: give a Codebook or None")
     if estimator.n_jobs is not None and (not _is_whole(estimator.n_jobs) or estimator.n_jobs == 0):
@@ -122,26 +122,10 @@ def checked_init(init: Any, recipe: Recipe, max_clusters: int, n_rows: int) -> I
     return labels.astype(np.int64)
 
 
-def chosen_prior(prior: Any, codebook: Codebook, alpha: float, max_clusters: int) -> Prior:
-    """Return the prior that was asked for: fixed, or one number for each level."""
-    fixed = uniform_prior(codebook.n_levels, alpha, max_clusters)
-    if isinstance(prior, str) and prior == "fixed":
-        return fixed
-    try:
-        parts = [np.asarray(part, dtype=np.float64) for part in prior]
-    except (TypeError, ValueError):
-        raise OptionError("prior: give 'fixed' or one positive number for each level") from None
-    flat = all(part.ndim == 0 for part in parts)
-    given = [len(parts)] if flat else [part.size for part in parts]
-    if given != ([len(fixed.eps)] if flat else fixed.n_levels.tolist()):
-        raise OptionError(
-            f"prior: give one number for each of the {len(fixed.eps)} levels, or a list of one "
-            "array a variable, in the order of the codebook"
-        )
-    eps = np.concatenate([part.reshape(-1) for part in parts])
-    if not np.all(np.isfinite(eps) & (eps >= SMALLEST_PRIOR)):
-        raise OptionError(f"prior: every number must be finite and at least {SMALLEST_PRIOR:g}")
-    return fixed._replace(eps=eps)
+def chosen_prior(estimator: Any, codebook: Codebook) -> Expected:
+    """Return what is expected of the levels, checked."""
+    way = chosen_way(estimator.prior, estimator.recipe, estimator.variable_selection)
+    return checked_prior(way, codebook)
 
 
 def _choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -13,12 +13,18 @@ import numpy as np
 
 from fedmerdel.errors import FileError
 from fedmerdel.files import read_json, write_json
-from fedmerdel.mixture.prior import Prior
+from fedmerdel.mixture.prior import FloatArray, Prior
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.study.codebook import Codebook
 
 KIND = "fedmerdel estimator"
-VERSION = 1
+VERSION = 2
+
+LEARNED = ("strength", "inclusion", "background")
+"""What a fit may have learned of its prior."""
+
+GIVEN = "as given"
+"""How the file says that the prior was given as numbers: they are the model's own."""
 
 Estimator = TypeVar("Estimator")
 
@@ -36,6 +42,8 @@ def save(estimator: Any, path: str | Path) -> None:
             "alpha": float(prior.alpha),
             "n_components": int(prior.n_components),
             "eps": prior.eps.tolist(),
+            "constant": prior.constant,
+            **{name: _listed(getattr(prior, name)) for name in LEARNED},
         },
         "statistics": {"T": stats.T.tolist(), "S": stats.S.tolist(), "h": stats.h.tolist()},
         "lower_bound": estimator.lower_bound_,
@@ -57,13 +65,15 @@ def load(kind: type[Estimator], path: str | Path) -> Estimator:
             int(content["prior"]["n_components"]),
             np.array(content["prior"]["eps"], dtype=np.float64),
             codebook.level_offsets,
+            float(content["prior"]["constant"]),
+            *(_array(content["prior"][name]) for name in LEARNED),
         )
         stats = Statistics(
             *(np.array(content["statistics"][part], dtype=np.float64) for part in "TSh")
         )
         _check_numbers(prior, stats)
         options = dict(content["options"])
-        if options["prior"] is None:
+        if options["prior"] == GIVEN:
             options["prior"] = prior.eps
         options["codebook"] = codebook if options["codebook"] else None
         estimator: Any = kind(**options)
@@ -89,6 +99,14 @@ def load(kind: type[Estimator], path: str | Path) -> Estimator:
     return loaded
 
 
+def _listed(learned: FloatArray | None) -> list[float] | None:
+    return None if learned is None else learned.tolist()
+
+
+def _array(learned: Any) -> FloatArray | None:
+    return None if learned is None else np.array(learned, dtype=np.float64)
+
+
 def _options(estimator: Any) -> dict[str, Any]:
     """Return the options as JSON has them; labels of rows to start from are left out."""
     options = {
@@ -101,8 +119,8 @@ def _options(estimator: Any) -> dict[str, Any]:
     if not isinstance(options["random_state"], int):
         options["random_state"] = None
     # What these two were is said by the model itself.
-    if not isinstance(options["prior"], str):
-        options["prior"] = None
+    if not isinstance(options["prior"], str | None):
+        options["prior"] = GIVEN
     options["codebook"] = options["codebook"] is not None
     return options
 
@@ -116,7 +134,13 @@ def _check_numbers(prior: Prior, stats: Statistics) -> None:
         raise ValueError("shapes differ")
     if not 1 <= n_clusters <= prior.n_components:
         raise ValueError("no clusters, or too many")
-    if not all(np.isfinite(part).all() for part in (*stats, prior.eps, prior.alpha)):
+    learned = [part for part in (prior.strength, prior.inclusion) if part is not None]
+    if any(part.shape != prior.n_levels.shape for part in learned):
+        raise ValueError("shapes differ")
+    if prior.background is not None and prior.background.shape != prior.eps.shape:
+        raise ValueError("shapes differ")
+    numbers: list[Any] = [*stats, prior.eps, prior.alpha, prior.constant, *learned]
+    if not all(np.isfinite(part).all() for part in numbers):
         raise ValueError("not finite")
     if min(stats.T.min(), stats.S.min()) < 0 or min(prior.eps.min(), prior.alpha) <= 0:
         raise ValueError("too small")

@@ -15,6 +15,7 @@ from fedmerdel.errors import DataError, OptionError
 from fedmerdel.estimators.columns import CategoricalColumns
 from fedmerdel.federation.search import Search
 from fedmerdel.mixture.fit import Options
+from fedmerdel.mixture.learning import what_is_learned
 from fedmerdel.mixture.passes import Workers, label_rows, log_evidence, responsibilities
 from fedmerdel.mixture.predictive import predictive
 from fedmerdel.mixture.prior import FloatArray, IntArray, study_prior
@@ -37,7 +38,7 @@ from fedmerdel.release.cells import HardCounts
 from fedmerdel.release.disclosure import protect
 from fedmerdel.release.summary import SiteSummary, check_site_name, make_summary
 from fedmerdel.site.assign import site_expectations
-from fedmerdel.site.local_fit import LocalFit, fit_rows
+from fedmerdel.site.local_fit import LocalFit, fit_rows, site_starts
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.study.policy import policy_named
 from fedmerdel.study.protocol import Study
@@ -64,9 +65,14 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         Random batches where `fit` is given no `groups`; None is one per 5,000 rows.
     search : {"exact", "tree", "greedy", "random"}, default="exact"
         How the global clusters are searched; see `merge_sites`.
-    recipe, laps, merge_criterion, alpha, tol, absolute_tol, max_iter, n_init, prior
+    recipe, laps, merge_criterion, alpha, tol, absolute_tol, max_iter
         Of the fit at each site; see `MerDel`. `merge_criterion` also serves the paper's
         searches, "greedy" and "random".
+    n_init : int or None, default=None
+        Starts at each site. None is 1, and up to 4 at sites with few rows.
+    prior, variable_selection
+        See `MerDel`. A learned prior is learned at each site, and by the centre from the sum
+        of their statistics; variables are selected by what the sites selected.
     codebook : Codebook or None, default=None
         Variables and levels. None takes them from the table given to `fit`.
     n_jobs : int or None, default=None
@@ -90,6 +96,8 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         Where each local cluster went.
     model_ : GlobalModel
         The merged clusters.
+    selection_probability_, selected_ : arrays (P,)
+        Variables that tell the global clusters apart; see `GlobalModel`.
     n_iter_ : int
         Passes of the site that took the most.
     codebook_ : Codebook
@@ -120,8 +128,9 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         tol: float | None = None,
         absolute_tol: float | None = None,
         max_iter: int = 1000,
-        n_init: int = 1,
-        prior: Literal["fixed"] | Any = "fixed",
+        n_init: int | None = None,
+        prior: Literal["learned", "fixed"] | Any = None,
+        variable_selection: bool = False,
         codebook: Codebook | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -139,6 +148,7 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         self.max_iter = max_iter
         self.n_init = n_init
         self.prior = prior
+        self.variable_selection = variable_selection
         self.codebook = codebook
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -164,6 +174,8 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
             This estimator, fitted.
         """
         check_options(self)
+        if self.n_init is not None:
+            check_whole("n_init", self.n_init, at_least=1)
         if self.n_batches is not None:
             check_whole("n_batches", self.n_batches, at_least=1)
         table = open_table(X)
@@ -194,6 +206,8 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         self.model_ = model
         self.codebook_ = codebook
         self.n_clusters_ = model.n_clusters
+        self.selection_probability_ = model.selection_probability
+        self.selected_: NDArray[np.bool_] = np.isin(codebook.names, model.selected)
         self.lower_bound_ = model.lower_bound
         self.lineage_: tuple[Ancestor, ...] = model.lineage
         self.n_iter_ = max(fit.n_iter for fit in fits.values())
@@ -220,7 +234,7 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
     def score_samples(self, X: Any) -> FloatArray:
         """Return the log predictive probability of each row under the global model."""
         rows = self._rows(X)
-        theta = predictive(self.model_.statistics, self.model_.prior)
+        theta = predictive(self.model_.statistics, self.model_.row_prior)
         with Workers(thread_count(self.n_jobs)) as workers:
             return log_evidence(rows, theta, workers)
 
@@ -264,7 +278,6 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         return names, site.reshape(-1).astype(np.int64)
 
     def _study(self, codebook: Codebook, entropy: int) -> Study:
-        prior = chosen_prior(self.prior, codebook, self.alpha, self.max_clusters)
         return Study(
             "FedMerDel",
             codebook,
@@ -273,7 +286,8 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
             laps=self.laps,
             merge_criterion=self.merge_criterion,
             alpha=float(self.alpha),
-            prior=tuple(prior.eps.tolist()),
+            prior=chosen_prior(self, codebook),
+            variable_selection=self.variable_selection,
             policy=policy_named("none"),
             seed=entropy,
         )
@@ -289,12 +303,13 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
             merge_criterion=self.merge_criterion,
             tol=chosen_tolerance(self.tol, self.absolute_tol, self.recipe, total),
             max_iter=self.max_iter,
-            n_init=self.n_init,
+            n_init=site_starts(rows.n_rows) if self.n_init is None else self.n_init,
             thorough=False,
         )
         prior = study_prior(study, study.max_clusters)
+        learned = what_is_learned(study.prior, study.variable_selection)
         with shown(self.verbose, rows.n_rows, total) as watch:
-            return fit_rows(repack(rows), prior, options, seed, workers, watch)
+            return fit_rows(repack(rows), prior, learned, options, seed, workers, watch)
 
 
 def _labels(
@@ -323,7 +338,6 @@ def _labels(
 
 def _summary(study: Study, site: str, fit: LocalFit) -> SiteSummary:
     """Return the exact summary of a fit: nothing leaves, so nothing is protected."""
-    prior = study_prior(study, study.max_clusters)
     hard = HardCounts(fit.stats.T, fit.stats.S)
-    protected = protect(fit.stats, hard, fit.overlap, prior, study.policy)
-    return make_summary(study, site, protected)
+    protected = protect(fit.stats, hard, fit.overlap, fit.prior, study.policy)
+    return make_summary(study, site, protected, fit.prior.inclusion)

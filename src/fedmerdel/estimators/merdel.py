@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -18,11 +19,13 @@ from fedmerdel.mixture import predictive
 from fedmerdel.mixture.expectations import expectations
 from fedmerdel.mixture.fit import Options, fit_mixture
 from fedmerdel.mixture.history import Move
+from fedmerdel.mixture.learning import what_is_learned
 from fedmerdel.mixture.passes import Workers, label_rows, log_evidence, responsibilities
-from fedmerdel.mixture.prior import FloatArray, IntArray, Prior
+from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, level_prior
 from fedmerdel.mixture.similarity import MergeCriterion
-from fedmerdel.mixture.solution import Problem
+from fedmerdel.mixture.solution import make_problem
 from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.mixture.strengths import log_odds
 from fedmerdel.options import (
     check_options,
     check_share,
@@ -76,9 +79,15 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         Most passes over the rows; a move that is under way is finished.
     n_init : int, default=1
         Fits from different starts; the one with the highest ELBO is kept.
-    prior : {"fixed"} or array, default="fixed"
-        Dirichlet parameters of the levels: "fixed" is 1 / L for each of L levels. An
-        array, or a list of one array a variable, gives one number for each level.
+    prior : {"learned", "fixed"}, float, array or None, default=None
+        Dirichlet parameters of the levels. "fixed" is the paper's 1 / L for each of L
+        levels. "learned" adds to it, for each variable, as many rows' worth of the whole
+        table as make the ELBO highest (`strengths_`). A number is for every level; an array
+        has one for each variable or for each level, flat or a list of arrays. None is
+        "learned", but "fixed" with recipe "paper" or with `variable_selection`.
+    variable_selection : bool, default=False
+        Select variables as the paper does (appendices A and B): each has a probability of
+        telling clusters apart, and is left out of the clusters by what is missing to 1.
     codebook : Codebook or None, default=None
         Variables and levels. None takes them from the table given to `fit`.
     n_jobs : int or None, default=None
@@ -107,6 +116,14 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
     level_probabilities_ : list of float64 arrays (K, L_j)
         Posterior mean probability of each level, one array a variable, variables and
         levels in the order of `codebook_`.
+    selection_probability_ : float64 array (P,)
+        How surely each variable tells clusters apart: the paper's c_j with
+        `variable_selection`, else the probability under the prior.
+    selected_ : bool array (P,)
+        Whether it is above a half.
+    strengths_ : float64 array (P,) or None
+        What a learned prior has learned: rows' worth of the whole table that each cluster
+        is mixed with. Near 0 where clusters differ much, large for noise.
     n_iter_ : int
         Passes over all rows.
     converged_ : bool
@@ -146,7 +163,8 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         absolute_tol: float | None = None,
         max_iter: int = 1000,
         n_init: int = 1,
-        prior: Literal["fixed"] | Any = "fixed",
+        prior: Literal["learned", "fixed"] | Any = None,
+        variable_selection: bool = False,
         codebook: Codebook | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -163,6 +181,7 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         self.max_iter = max_iter
         self.n_init = n_init
         self.prior = prior
+        self.variable_selection = variable_selection
         self.codebook = codebook
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -187,6 +206,7 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
             This estimator, fitted.
         """
         check_options(self)
+        check_whole("n_init", self.n_init, at_least=1)
         seed = checked_seed(self.random_state)
         table = open_table(X)
         codebook = self.codebook if self.codebook is not None else infer_codebook(table)
@@ -200,7 +220,9 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         if isinstance(init, str):  # labels of single rows can't start from joined ones
             rows, index = collapse(rows)
             rows = repack(rows)
-        prior = chosen_prior(self.prior, codebook, self.alpha, self.max_clusters)
+        expected = chosen_prior(self, codebook)
+        prior = level_prior(expected, codebook.n_levels, self.alpha, self.max_clusters)
+        learned = what_is_learned(expected, self.variable_selection)
         total = float(rows.weights.sum())
         options = Options(
             recipe=self.recipe,
@@ -213,8 +235,9 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         )
         starts = np.random.SeedSequence(int(seed.randint(2**31 - 1)))
         with self._workers() as workers, shown(self.verbose, rows.n_rows, total) as watch:
-            fit = fit_mixture(Problem(rows, prior, workers), options, starts, watch)
-            theta = expectations(fit.stats, prior)
+            problem = make_problem(rows, prior, workers, learned)
+            fit = fit_mixture(problem, options, starts, watch)
+            theta = expectations(fit.stats, fit.prior)
             if all_rows is not None:
                 labels = label_rows(all_rows, theta, workers)
             else:
@@ -226,7 +249,7 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         self.lower_bounds_ = np.array(fit.history.elbos)
         self.lower_bound_seconds_ = np.array(fit.history.seconds)
         self.history_: list[Move] = fit.history.moves
-        self._take(codebook, prior, fit.stats, fit.elbo, fit.history.n_iter, fit.converged)
+        self._take(codebook, fit.prior, fit.stats, fit.elbo, fit.history.n_iter, fit.converged)
         if not fit.converged:
             warnings.warn(
                 f"not converged after {self.max_iter} passes: raise max_iter or tol",
@@ -341,6 +364,12 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         self.n_clusters_ = stats.n_clusters
         self.weights_ = predictive.mean_weights(stats, prior)
         self.level_probabilities_ = self._by_variable(predictive.mean_levels(stats, prior))
+        self.strengths_ = prior.strength
+        included = prior.inclusion
+        self.selection_probability_: FloatArray = (
+            expit(log_odds(stats.S, prior)) if included is None else included
+        )
+        self.selected_: NDArray[np.bool_] = self.selection_probability_ > 0.5
 
     def _by_variable(self, by_level: FloatArray) -> list[FloatArray]:
         return np.split(by_level, self._prior.offsets[1:-1], axis=1)

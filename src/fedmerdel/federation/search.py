@@ -10,8 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from fedmerdel.federation.merging import LocalClusters, Merging
+from fedmerdel.federation.merging import LocalClusters, Merging, merged_statistics
 from fedmerdel.mixture.elbo import all_pairs, cluster_evidence
+from fedmerdel.mixture.learning import Learned, Learning, learning_of, settled
 from fedmerdel.mixture.prior import FloatArray, IntArray, Prior
 from fedmerdel.mixture.similarity import CRITERIA, MIN_CORRELATION, MergeCriterion
 from fedmerdel.mixture.statistics import Statistics
@@ -30,6 +31,12 @@ SWEEPS = 20
 LEAST_GAIN = 1e-6
 """Nats that a change must gain: less is rounding."""
 
+ROUNDS = 5
+"""Most times that the prior is learned anew and the groups are gone over."""
+
+CLEAR = 0.02
+"""Overlap, as a share of the gain, up to which clusters of one site may be merged."""
+
 BRANCH = 8
 """Sites, or groups of sites, that the tree merges at a time."""
 
@@ -38,22 +45,70 @@ def search_groups(
     search: Search,
     local: LocalClusters,
     prior: Prior,
+    learned: Learned,
     criterion: MergeCriterion,
     rng: np.random.Generator,
 ) -> list[IntArray]:
     """Return groups of local clusters, each to become one global cluster."""
-    if search == "exact":
-        merging = Merging(local, prior)
-        merge_best_first(merging)
-        return move_singly(local, prior, merging.groups)
-    if search == "tree":
-        return move_singly(local, prior, _tree(local, prior))
+    learning = learning_of(learned, local.stats.S, prior)
+    if learning is not None:
+        prior = settled(learning, local.stats.S, learning.start(prior))
+    if search in ("exact", "tree"):
+        return _best_groups(local, prior, learning, by_tree=search == "tree")
     merging = Merging(local, prior)
     if search == "greedy":
         _greedy(merging, criterion, rng)
     else:
         _random(merging, criterion, rng)
     return merging.groups
+
+
+def _best_groups(
+    local: LocalClusters, prior: Prior, learning: Learning | None, by_tree: bool
+) -> list[IntArray]:
+    """Merge best first, then let single clusters move and groups merge until nothing changes."""
+    merging = Merging(local, prior)
+    if by_tree:
+        groups = _tree(local, prior)
+    else:
+        merge_best_first(merging)
+        groups = merging.groups
+    for _ in range(ROUNDS):
+        last = groups
+        prior = settled(learning, merged_statistics(local, groups).S, prior)
+        merging = Merging(local, prior, move_singly(local, prior, groups))
+        merge_best_first(merging)
+        groups = merging.groups
+        if _same(groups, last):
+            break
+    merging = Merging(local, prior, groups)
+    merge_clear(merging)
+    return merging.groups
+
+
+def _same(groups: list[IntArray], others: list[IntArray]) -> bool:
+    return {tuple(group) for group in groups} == {tuple(group) for group in others}
+
+
+def merge_clear(merging: Merging) -> None:
+    """Merge groups that share sites where the rows leave no doubt, the best first.
+
+    A site that cut one cluster in two leaves a piece that finds its group taken. Where the
+    site's own clusters hardly share a row, responsibilities that stay as they are tell the
+    truth about a merge; where they overlap, they don't, and pieces stay apart.
+    """
+    while True:
+        best, pair = 0.0, None
+        alive = np.flatnonzero(merging.alive)
+        for at, a in enumerate(alive[:-1].tolist()):
+            others = alive[at + 1 :]
+            gains = merging.gains(a, others)
+            for b, gain in zip(others.tolist(), gains.tolist(), strict=True):
+                if gain > best and merging.overlap(a, b) <= CLEAR * gain:
+                    best, pair = gain, (a, b)
+        if pair is None:
+            return
+        merging.merge(*pair)
 
 
 def merge_best_first(merging: Merging) -> None:

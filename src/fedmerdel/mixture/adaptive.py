@@ -72,18 +72,18 @@ def fit_adaptive(
     history: History,
 ) -> tuple[Solution, bool]:
     """Search on growing samples and then on all rows, from one cluster or a given start."""
-    found = start
+    found, prior = start, problem.prior
     for rows in _growing_samples(problem.rows, limits.max_clusters, rng):
         sample = problem._replace(rows=rows)
         record = history if rows is problem.rows else history.on_sample(rows.n_rows)
         if found is None:
             solution = _divide(sample, limits.max_clusters, rng)
         else:
-            solution = pass_on(sample, found)
+            solution = pass_on(sample, found, prior)
         record.add_pass(solution.elbo, solution.n_clusters)
         thorough = limits.thorough and rows is problem.rows
         solution = _search(sample, solution, limits, thorough, rng, record)
-        found = solution.stats
+        found, prior = solution.stats, solution.prior
     while True:
         searched = solution.elbo
         solution, converged = _settle(problem, solution, limits, history)
@@ -98,18 +98,21 @@ def fit_adaptive(
 
 def _divide(problem: Problem, max_clusters: int, rng: np.random.Generator) -> Solution:
     """Cut all rows into ever more clusters, the cuts that gain most first."""
-    rows = problem.rows
+    # Too early to learn a prior: until there are clusters, all rows look alike.
+    problem = problem._replace(learning=None)
+    rows, prior = problem.rows, problem.prior
     one = np.zeros(rows.n_rows, dtype=np.int64)
-    solution = pass_on(problem, count_labels(rows, one, 1, problem.workers))
+    solution = pass_on(problem, count_labels(rows, one, 1, problem.workers), prior)
     while solution.n_clusters < max_clusters:
         labels = label_rows(rows, solution.theta, problem.workers)
-        halves = propose_halves(problem, labels, solution.n_clusters, DIVIDE_STEPS, rng)
+        halves = propose_halves(problem, prior, labels, solution.n_clusters, DIVIDE_STEPS, rng)
         smaller = np.minimum(halves.stats.T[0::2], halves.stats.T[1::2])
         order = np.argsort(-halves.gain, kind="stable")
         cuts = order[smaller[order] >= SMALLEST_HALF][: max_clusters - solution.n_clusters]
         if len(cuts) == 0:
             break
-        solution = pass_on(problem, pass_on(problem, halves.applied(solution.stats, cuts)).stats)
+        first = pass_on(problem, halves.applied(solution.stats, cuts), prior)
+        solution = pass_on(problem, first.stats, prior)
     return solution
 
 
@@ -173,7 +176,7 @@ def _settle(
 
 
 def _pass(problem: Problem, solution: Solution, history: History) -> Solution:
-    solution = pass_on(problem, solution.stats)
+    solution = pass_on(problem, solution.stats, solution.prior)
     history.add_pass(solution.elbo, solution.n_clusters)
     return solution
 

@@ -6,7 +6,8 @@ appendix D.2 collapse to (DESIGN: "the one formula to build on")
     ELBO = ln B(alpha*) - ln B(alpha0) + sum_kj [ln B(eps*_kj) - ln B(eps_j)] - sum_k h_k
 
 which is a constant plus one term per cluster; an empty cluster's term is 0. So a
-move changes only the terms of the clusters that it touches.
+move changes only the terms of the clusters that it touches. What a fit learns of the
+prior adds terms of its own, kept with the prior.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def elbo(stats: Statistics, prior: Prior) -> float:
     """Return the evidence lower bound in nats."""
     alpha_total = prior.n_components * prior.alpha
     constant = gammaln(alpha_total) - gammaln(alpha_total + stats.T.sum())
-    return float(constant + np.sum(cluster_evidence(stats.T, stats.S, prior) - stats.h))
+    clusters = np.sum(cluster_evidence(stats.T, stats.S, prior) - stats.h)
+    return float(constant + clusters + prior.constant)
 
 
 def cluster_evidence(T: FloatArray, S: FloatArray, prior: Prior) -> FloatArray:
@@ -31,7 +33,7 @@ def cluster_evidence(T: FloatArray, S: FloatArray, prior: Prior) -> FloatArray:
     ``ln G(alpha0 + T) - ln G(alpha0) + sum_j [ln B(eps_j + S_j) - ln B(eps_j)]``
     """
     weight = gammaln(prior.alpha + T) - gammaln(prior.alpha)
-    levels = ln_beta(prior.eps + S, prior.offsets) - ln_beta(prior.eps, prior.offsets)
+    levels = ln_beta(prior.posterior(S), prior.offsets) - ln_beta(prior.eps, prior.offsets)
     return np.asarray(weight + levels)
 
 

@@ -33,10 +33,11 @@ class Expectations(NamedTuple):
 
 def expectations(stats: Statistics, prior: Prior) -> Expectations:
     """M step and expectations: alpha* = alpha0 + T, eps* = eps + S (equation epsdef)."""
-    eps = prior.eps + stats.S
+    eps = prior.posterior(stats.S)
     totals = sum_levels(eps, prior.offsets)
     log_levels = digamma(eps) - np.repeat(digamma(totals), prior.n_levels, axis=1)
-    return Expectations(expected_log_weights(stats.T, prior), log_levels)
+    # The background's part of a row (equation rhodef2) is the same in every cluster.
+    return Expectations(expected_log_weights(stats.T, prior), prior.explained(log_levels))
 
 
 def expected_log_weights(T: FloatArray, prior: Prior) -> FloatArray:

@@ -14,7 +14,7 @@ from fedmerdel.mixture.history import History
 from fedmerdel.mixture.initialise import start_labels
 from fedmerdel.mixture.paper import Schedule, fit_paper
 from fedmerdel.mixture.passes import count_labels, label_rows
-from fedmerdel.mixture.prior import IntArray
+from fedmerdel.mixture.prior import IntArray, Prior
 from fedmerdel.mixture.similarity import MergeCriterion
 from fedmerdel.mixture.solution import Problem, Solution, pass_on
 from fedmerdel.mixture.statistics import Statistics
@@ -66,6 +66,8 @@ class Fit(NamedTuple):
     ----------
     stats : Statistics
         Its clusters, the largest first.
+    prior : Prior
+        The problem's prior, or what was learned of it.
     elbo : float
         Its ELBO in nats.
     history : History
@@ -75,6 +77,7 @@ class Fit(NamedTuple):
     """
 
     stats: Statistics
+    prior: Prior
     elbo: float
     history: History
     converged: bool
@@ -101,7 +104,7 @@ def _fit_once(
     solution, converged = _search(problem, options, np.random.default_rng(seed), history)
     solution = drop_empty(problem, solution, history)
     by_size = np.argsort(-solution.stats.T, kind="stable")
-    return Fit(solution.stats.take(by_size), solution.elbo, history, converged)
+    return Fit(solution.stats.take(by_size), solution.prior, solution.elbo, history, converged)
 
 
 def _search(
@@ -126,7 +129,7 @@ def drop_empty(problem: Problem, solution: Solution, history: History) -> Soluti
     A search leaves components behind that hold next to nothing: no clusters to anyone
     who looks at the labels.
     """
-    theta = expectations(solution.stats, problem.prior)
+    theta = expectations(solution.stats, solution.prior)
     labels = label_rows(problem.rows, theta, problem.workers)
     given = np.bincount(labels, problem.rows.weights, minlength=solution.n_clusters) > 0
     if given.all():
@@ -139,7 +142,7 @@ def drop_empty(problem: Problem, solution: Solution, history: History) -> Soluti
         if np.array_equal(kept & stay, kept):
             continue
         clusters = np.flatnonzero((kept & stay)[kept])
-        tried = pass_on(problem, solution.stats.take(clusters))
+        tried = pass_on(problem, solution.stats.take(clusters), solution.prior)
         if tried.elbo >= solution.elbo - ROUNDING * abs(solution.elbo):
             solution, kept = tried, kept & stay
             history.add_pass(solution.elbo, solution.n_clusters)

@@ -55,7 +55,7 @@ def merge_moves(problem: Problem, solution: Solution, history: History) -> Solut
         gone |= {a, b}
     if not gone:
         return solution
-    solution = pass_on(problem, stats)
+    solution = pass_on(problem, stats, solution.prior)
     history.add_pass(solution.elbo, solution.n_clusters)
     return solution
 
@@ -81,7 +81,7 @@ def delete_moves(problem: Problem, solution: Solution, history: History) -> Solu
     small = np.flatnonzero(T < SMALL_CLUSTER * T.sum())
     if solution.n_clusters < 2 or len(small) == 0:
         return solution
-    bounds = delete_bounds(problem, solution.stats)
+    bounds = delete_bounds(problem, solution.stats, solution.prior)
     k = int(small[np.argmax(bounds[small])])
     if bounds[k] <= 0:
         return solution
@@ -101,7 +101,7 @@ def split_moves(
     cheapest merge of two others, if both together promise a gain.
     """
     labels = label_rows(problem.rows, solution.theta, problem.workers)
-    halves = propose_halves(problem, labels, solution.n_clusters, HALVES_STEPS, rng)
+    halves = propose_halves(problem, solution.prior, labels, solution.n_clusters, HALVES_STEPS, rng)
     order = np.argsort(-halves.gain, kind="stable")
     promising = order[halves.gain[order] > 0]
     free = max_clusters - solution.n_clusters
@@ -116,7 +116,7 @@ def split_moves(
     return tried
 
 
-def delete_bounds(problem: Problem, stats: Statistics) -> FloatArray:
+def delete_bounds(problem: Problem, stats: Statistics, prior: Prior) -> FloatArray:
     """Return for each cluster what its deletion adds to the ELBO at least.
 
     (A row's loss counts for 700 nats at most: no cluster with such rows is a candidate.)
@@ -124,10 +124,9 @@ def delete_bounds(problem: Problem, stats: Statistics) -> FloatArray:
     The bound holds q of the other clusters fixed: the rows lose ``ln(1 - r_nk)``, the
     cluster's own q(phi) costs nothing any more, and the weights are shared by fewer.
     """
-    prior = problem.prior
     theta = expectations(stats, prior)
     cost = delete_costs(problem.rows, theta, problem.workers)
-    phi = ln_beta(prior.eps, prior.offsets) - ln_beta(prior.eps + stats.S, prior.offsets)
+    phi = ln_beta(prior.eps, prior.offsets) - ln_beta(prior.posterior(stats.S), prior.offsets)
     kl_phi = phi + np.sum(stats.S * theta.log_levels, axis=1)
     without = np.array([_kl_weights(np.delete(stats.T, k), prior) for k in range(len(stats.T))])
     kl_weights = _kl_weights(stats.T, prior) - without
@@ -155,7 +154,7 @@ def _candidate_merges(
     Only these pairs need a look at the rows: an overlap never adds to the gain.
     """
     pairs = all_pairs(solution.n_clusters)
-    at_most = merge_gains(solution.stats, problem.prior, pairs, np.zeros(len(pairs)))
+    at_most = merge_gains(solution.stats, solution.prior, pairs, np.zeros(len(pairs)))
     pairs, at_most = pairs[at_most > 0], at_most[at_most > 0]
     if len(pairs) == 0:
         return pairs, at_most, at_most
@@ -179,7 +178,7 @@ def _try_swap(
     pairs = pairs[(pairs != k).all(axis=1)]
     if len(pairs) == 0:
         return solution
-    gains = merge_gains(solution.stats, problem.prior, pairs, np.zeros(len(pairs)))
+    gains = merge_gains(solution.stats, solution.prior, pairs, np.zeros(len(pairs)))
     best = np.argsort(-gains, kind="stable")[:SWAP_CANDIDATES]
     Q = overlaps(problem.rows, solution.theta, pairs[best], problem.workers)
     z = int(np.argmax(gains[best] - Q))
@@ -206,10 +205,10 @@ def _try(
     Passes go on while the ELBO is below and some more passes that gain as much as the
     last one would bring it above.
     """
-    tried = pass_on(problem, stats)
+    tried = pass_on(problem, stats, solution.prior)
     n_passes, step = 1, np.inf
     while tried.elbo <= solution.elbo and HORIZON * step > solution.elbo - tried.elbo:
-        last, tried = tried, pass_on(problem, tried.stats)
+        last, tried = tried, pass_on(problem, tried.stats, tried.prior)
         n_passes, step = n_passes + 1, tried.elbo - last.elbo
     sizes = (solution.n_clusters, tried.n_clusters)
     elbos = (solution.elbo, tried.elbo)

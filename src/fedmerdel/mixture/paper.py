@@ -54,7 +54,7 @@ def fit_paper(
     history: History,
 ) -> tuple[Solution, bool]:
     """Run MerDel (section 4) from the statistics of a start; say whether it converged."""
-    solution = pass_on(problem, start)
+    solution = pass_on(problem, start, problem.prior)
     history.add_pass(solution.elbo, solution.n_clusters)
     still = 0
     while history.n_iter < schedule.max_iter:
@@ -63,7 +63,7 @@ def fit_paper(
             if history.n_iter >= schedule.max_iter:
                 return solution, False
             last = solution.elbo
-            solution = pass_on(problem, solution.stats)
+            solution = pass_on(problem, solution.stats, solution.prior)
             history.add_pass(solution.elbo, solution.n_clusters)
             still = still + 1 if abs(solution.elbo - last) < schedule.tol else 0
         if schedule.laps is not None:
@@ -87,12 +87,13 @@ def _merge(
     history: History,
 ) -> Solution:
     """Propose one merge (appendix C.1): M step on the merged cluster, then E and M."""
-    pair = merge_candidate(problem, solution, criterion, rng)
+    pair = merge_candidate(solution, criterion, rng)
     if pair is None:
         return solution
     a, b = pair
     # The M step on r_a + r_b needs T and S alone; the entropy term plays no part in it.
-    merged = pass_on(problem, solution.stats.merged(a, b, overlap=0.0))
+    together = solution.stats.merged(a, b, overlap=0.0)
+    merged = pass_on(problem, together, solution.prior)
     elbos = (solution.elbo, merged.elbo)
     accepted = history.add_move(
         "merge", pair, elbos, (solution.n_clusters, merged.n_clusters), n_passes=1
@@ -114,8 +115,8 @@ def _delete(
     rows = problem.rows
     labels = label_rows(rows, solution.theta, problem.workers)
     not_its_own = PackedRows(rows.codes, np.where(labels == k, 0.0, rows.weights), rows.packing)
-    kept = pass_on(problem._replace(rows=not_its_own), others)
-    deleted = pass_on(problem, kept.stats)
+    kept = pass_on(problem._replace(rows=not_its_own, learning=None), others, solution.prior)
+    deleted = pass_on(problem, kept.stats, solution.prior)
     elbos = (solution.elbo, deleted.elbo)
     accepted = history.add_move(
         "delete", (k,), elbos, (solution.n_clusters, deleted.n_clusters), n_passes=2
@@ -124,7 +125,7 @@ def _delete(
 
 
 def merge_candidate(
-    problem: Problem, solution: Solution, criterion: MergeCriterion, rng: np.random.Generator
+    solution: Solution, criterion: MergeCriterion, rng: np.random.Generator
 ) -> tuple[int, int] | None:
     """Draw a pair from the three most alike, or from all pairs at random."""
     first, second = np.triu_indices(solution.n_clusters, k=1)
@@ -133,7 +134,7 @@ def merge_candidate(
     if criterion == "random":
         choice = rng.integers(len(first))
         return int(first[choice]), int(second[choice])
-    alike = CRITERIA[criterion](solution.stats, problem.prior)[first, second]
+    alike = CRITERIA[criterion](solution.stats, solution.prior)[first, second]
     top = np.argsort(-alike, kind="stable")[:N_CANDIDATES]
     if criterion == "correlation":
         top = top[alike[top] > MIN_CORRELATION]

@@ -17,23 +17,34 @@ def mean_weights(stats: Statistics, prior: Prior) -> FloatArray:
 
 
 def mean_levels(stats: Statistics, prior: Prior) -> FloatArray:
-    """Return the posterior mean of phi: (K, M)."""
-    eps = prior.eps + stats.S
-    return np.asarray(eps / np.repeat(sum_levels(eps, prior.offsets), prior.n_levels, axis=1))
+    """Return the posterior mean probability of each level in each cluster: (K, M)."""
+    eps = prior.posterior(stats.S)
+    means = eps / np.repeat(sum_levels(eps, prior.offsets), prior.n_levels, axis=1)
+    return _with_background(means, prior)
 
 
 def level_intervals(stats: Statistics, prior: Prior, level: float) -> FloatArray:
-    """Return the equal-tailed credible interval of each phi_kjl: (K, M, 2).
+    """Return the equal-tailed credible interval of each level's probability: (K, M, 2).
 
     One component of a Dirichlet has a beta distribution.
     """
-    eps = prior.eps + stats.S
+    eps = prior.posterior(stats.S)
     rest = np.repeat(sum_levels(eps, prior.offsets), prior.n_levels, axis=1) - eps
     tails = np.array([(1 - level) / 2, (1 + level) / 2])
     # A variable of one level has no rest: its probability is 1 for certain.
     certain = rest <= 0
     bounds = betaincinv(eps[..., None], np.where(certain, 1.0, rest)[..., None], tails)
-    return np.where(certain[..., None], 1.0, bounds)
+    return _with_background(np.where(certain[..., None], 1.0, bounds), prior)
+
+
+def _with_background(levels: FloatArray, prior: Prior) -> FloatArray:
+    """Mix into each variable what does not differ between clusters, if some were selected."""
+    if prior.inclusion is None or prior.background is None:
+        return levels
+    c = np.repeat(prior.inclusion, prior.n_levels)
+    shape = (-1,) + (1,) * (levels.ndim - 2)
+    c, background = c.reshape(shape), prior.background.reshape(shape)
+    return np.asarray(c * levels + (1.0 - c) * background)
 
 
 def predictive(stats: Statistics, prior: Prior) -> Expectations:

@@ -1,4 +1,8 @@
-"""The prior of the mixture: how many components, how even, and how each level is weighed."""
+"""The prior of the mixture: how many components, how even, and how each level is weighed.
+
+A fit may learn parts of it from the statistics (`strengths`, `selection`); a prior then also
+says what that adds to the ELBO.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.mixture.special import ln_betas
+from fedmerdel.study.level_prior import Expected
 from fedmerdel.study.protocol import Study
 
 FloatArray = NDArray[np.float64]
@@ -28,12 +33,33 @@ class Prior(NamedTuple):
         ``eps_jl`` for each level of each variable, one variable after the other.
     offsets : int64 array (P + 1,)
         Where each variable's levels start in ``eps``, and the end.
+    constant : float
+        What the learned parts add to the ELBO besides their effect on the clusters.
+    strength : float64 array (P,) or None
+        ``c_j`` of a learned prior.
+    inclusion : float64 array (P,) or None
+        ``c_j = E[gamma_j]`` of a variable selection: the share of a variable's entries
+        that the clusters explain. None is all of it.
+    background : float64 array (M,) or None
+        ``phi_0`` of a variable selection: what explains the rest.
     """
 
     alpha: float
     n_components: int
     eps: FloatArray
     offsets: IntArray
+    constant: float = 0.0
+    strength: FloatArray | None = None
+    inclusion: FloatArray | None = None
+    background: FloatArray | None = None
+
+    def explained(self, S: FloatArray) -> FloatArray:
+        """Return the counts that the clusters explain: all, or each variable's share."""
+        return S if self.inclusion is None else S * np.repeat(self.inclusion, self.n_levels)
+
+    def posterior(self, S: FloatArray) -> FloatArray:
+        """Return eps* (equation epsdef; with variable selection appendix B): (..., M)."""
+        return self.eps + self.explained(S)
 
     @property
     def n_levels(self) -> IntArray:
@@ -58,7 +84,21 @@ def ln_beta(eps: FloatArray, offsets: IntArray) -> FloatArray:
     return np.asarray(ln_betas(flat, offsets).reshape(eps.shape[:-1]))
 
 
+def level_shares(S: FloatArray, offsets: IntArray) -> FloatArray:
+    """Return the share of each level among all counts, ``1 / L_j`` where there are none: (M,)."""
+    n_levels = np.diff(offsets)
+    counts = S.reshape(-1, S.shape[-1]).sum(axis=0)
+    totals = np.repeat(sum_levels(counts, offsets), n_levels)
+    even = np.repeat(1.0 / n_levels, n_levels)
+    return np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), even)
+
+
+def level_prior(expected: Expected, n_levels: IntArray, alpha: float, n_components: int) -> Prior:
+    """Return the prior that was asked for, before anything is learned of it."""
+    prior = uniform_prior(n_levels, alpha, n_components)
+    return prior if isinstance(expected, str) else prior._replace(eps=np.array(expected))
+
+
 def study_prior(study: Study, n_components: int) -> Prior:
-    """Return a study's prior for this many components."""
-    prior = uniform_prior(study.codebook.n_levels, study.alpha, n_components)
-    return prior if study.prior is None else prior._replace(eps=np.array(study.prior))
+    """Return a study's prior for this many components, before anything is learned of it."""
+    return level_prior(study.prior, study.codebook.n_levels, study.alpha, n_components)

@@ -29,7 +29,7 @@ def correlation(stats: Statistics, prior: Prior) -> FloatArray:
     variable, which is the paper's vector for binary tables and defined for any mix.
     """
     last = prior.offsets[1:] - 1
-    eps = np.delete(prior.eps + stats.S, last, axis=1)
+    eps = np.delete(prior.posterior(stats.S), last, axis=1)
     centred = eps - eps.sum(axis=1, keepdims=True) / max(eps.shape[1], 1)
     norm = np.sqrt(np.sum(centred**2, axis=1))
     scale = np.where(norm > 0, norm, 1.0)
@@ -41,7 +41,7 @@ def kullback_leibler(stats: Statistics, prior: Prior) -> FloatArray:
 
     The sum of both directions, so that a pair has one number whichever comes first.
     """
-    eps = prior.eps + stats.S
+    eps = prior.posterior(stats.S)
     totals = sum_levels(eps, prior.offsets)
     log_phi = digamma(eps) - np.repeat(digamma(totals), prior.n_levels, axis=1)
     # The beta functions cancel in the symmetric sum: what is left is
@@ -53,7 +53,7 @@ def kullback_leibler(stats: Statistics, prior: Prior) -> FloatArray:
 
 def bhattacharyya(stats: Statistics, prior: Prior) -> FloatArray:
     """Return minus the Bhattacharyya distance of q(phi), summed over the variables."""
-    eps = prior.eps + stats.S
+    eps = prior.posterior(stats.S)
     single = ln_beta(eps, prior.offsets)
     middle = ln_beta((eps[:, None, :] + eps[None, :, :]) / 2, prior.offsets)
     return middle - (single[:, None] + single[None, :]) / 2

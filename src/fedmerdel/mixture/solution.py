@@ -4,20 +4,36 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.expectations import Expectations, expectations
-from fedmerdel.mixture.passes import Workers, expect_and_count
+from fedmerdel.mixture.learning import Learned, Learning, learning_of
+from fedmerdel.mixture.passes import Workers, count_labels, expect_and_count
 from fedmerdel.mixture.prior import Prior
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.records.packing import PackedRows
 
 
 class Problem(NamedTuple):
-    """What a fit is given: the rows, the prior, and the threads to work with."""
+    """What a fit is given.
+
+    Attributes
+    ----------
+    rows : PackedRows
+        The rows.
+    prior : Prior
+        The prior, or the one to begin with.
+    workers : Workers
+        The threads to work with.
+    learning : Strengths, Selection or None
+        What is learned of the prior, if anything.
+    """
 
     rows: PackedRows
     prior: Prior
     workers: Workers
+    learning: Learning | None = None
 
 
 class Solution(NamedTuple):
@@ -31,11 +47,14 @@ class Solution(NamedTuple):
         The statistics of these responsibilities.
     elbo : float
         The ELBO of the responsibilities with q(pi) and q(phi) at their optimum.
+    prior : Prior
+        The prior that it is under: the problem's, or what was learned so far.
     """
 
     theta: Expectations
     stats: Statistics
     elbo: float
+    prior: Prior
 
     @property
     def n_clusters(self) -> int:
@@ -43,12 +62,25 @@ class Solution(NamedTuple):
         return self.stats.n_clusters
 
 
-def pass_from(problem: Problem, theta: Expectations) -> Solution:
-    """One E step with these expectations and one M step: a pass over the rows."""
+def make_problem(
+    rows: PackedRows, prior: Prior, workers: Workers, learned: Learned = None
+) -> Problem:
+    """Return the problem of fitting these rows, with the prior that learning begins with."""
+    if learned is None:
+        return Problem(rows, prior, workers)
+    together = count_labels(rows, np.zeros(rows.n_rows, dtype=np.int64), 1, workers)
+    learning = learning_of(learned, together.S, prior)
+    assert learning is not None
+    return Problem(rows, learning.start(prior), workers, learning)
+
+
+def pass_on(problem: Problem, stats: Statistics, prior: Prior) -> Solution:
+    """M step on these statistics, a pass over the rows, and what it teaches of the prior.
+
+    Never lowers the ELBO of the statistics under the prior.
+    """
+    theta = expectations(stats, prior)
     stats = expect_and_count(problem.rows, theta, problem.workers)
-    return Solution(theta, stats, elbo(stats, problem.prior))
-
-
-def pass_on(problem: Problem, stats: Statistics) -> Solution:
-    """M step on these statistics, then a pass. Never lowers the ELBO of the statistics."""
-    return pass_from(problem, expectations(stats, problem.prior))
+    if problem.learning is not None:
+        prior = problem.learning.learn(stats.S, prior)
+    return Solution(theta, stats, elbo(stats, prior), prior)

@@ -1,4 +1,4 @@
-"""The multivariate beta function of many Dirichlets at once, compiled.
+"""The log-gamma function, its derivatives, and beta functions of many Dirichlets, compiled.
 
 The merge of many sites evaluates it millions of times; in one loop without arrays in between
 it takes half of the time that it takes with scipy's log-gamma, the oracle in the tests.
@@ -34,6 +34,24 @@ def ln_gamma(x: float) -> float:
     series = y * (1.0 / 1680.0 - y * (1.0 / 1188.0 - y * (691.0 / 360360.0 - y / 156.0)))
     series = z * (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - series)))
     return (x - 0.5) * math.log(x) - x + _HALF_LN_2PI + series - shifted
+
+
+@kernel
+def digamma_trigamma(x: float) -> tuple[float, float]:
+    """Return the first and the second derivative of ln Gamma at x > 0, as `ln_gamma` does it."""
+    first, second = 0.0, 0.0
+    while x < _SHIFT:
+        z = 1.0 / x
+        first -= z
+        second += z * z
+        x += 1.0
+    z = 1.0 / x
+    y = z * z
+    series = y * (1.0 / 252.0 - y * (1.0 / 240.0 - y * (1.0 / 132.0 - y * 691.0 / 32760.0)))
+    first += math.log(x) - 0.5 * z - y * (1.0 / 12.0 - (y / 120.0 - y * series))
+    series = y * (1.0 / 42.0 - y * (1.0 / 30.0 - y * 5.0 / 66.0))
+    second += z + 0.5 * y + z * y * (1.0 / 6.0 - (y / 30.0 - y * series))
+    return first, second
 
 
 @kernel

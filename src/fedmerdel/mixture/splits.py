@@ -52,7 +52,12 @@ class Halves(NamedTuple):
 
 
 def propose_halves(
-    problem: Problem, labels: IntArray, n_clusters: int, steps: int, rng: np.random.Generator
+    problem: Problem,
+    prior: Prior,
+    labels: IntArray,
+    n_clusters: int,
+    steps: int,
+    rng: np.random.Generator,
 ) -> Halves:
     """Return good halves of every cluster of hard labels, after some E and M steps in each.
 
@@ -65,9 +70,9 @@ def propose_halves(
     both[1::2] *= -FIRM / 2
     theta = Expectations(np.zeros(2 * n_clusters), both)
     halves = _halves_pass(problem, labels, theta)
-    gain = _split_gains(halves, problem.prior)
+    gain = _split_gains(halves, prior)
     for step in range(2, steps + 1):
-        halves = _halves_pass(problem, labels, expectations(halves, problem.prior))
+        halves = _halves_pass(problem, labels, expectations(halves, prior))
         last, gain = gain, _split_gains(halves, problem.prior)
         if not np.any(gain + (steps - step) * (gain - last) > 0):
             break

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.federation.merging import LocalClusters, local_clusters, merged_statistics
 from fedmerdel.federation.search import Search, search_groups
 from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, study_prior
+from fedmerdel.mixture.learning import Learned, learning_of, settled, what_is_learned
+from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, level_shares, study_prior
 from fedmerdel.mixture.similarity import MergeCriterion
 from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.mixture.strengths import log_odds
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.protocol import Study
 
@@ -88,8 +91,52 @@ class GlobalModel:
 
     @cached_property
     def prior(self) -> Prior:
-        """The centre's prior: as many components as all sites have together (appendix E.3)."""
-        return study_prior(self.study, sum(s.n_components for s in self.summaries))
+        """The centre's prior: as many components as all sites have together (appendix E.3).
+
+        What the study learns of it is learned from the sum of the sites' statistics.
+        """
+        prior = study_prior(self.study, sum(s.n_components for s in self.summaries))
+        learning = learning_of(centre_learns(self.study), self.statistics.S, prior)
+        if learning is None:
+            return prior
+        return settled(learning, self.statistics.S, learning.start(prior))
+
+    @cached_property
+    def selection_probability(self) -> FloatArray:
+        """How surely each variable tells clusters apart: (P,).
+
+        With a selection of variables the share of the sites that selected it (appendix
+        D.3); else the probability under the centre's prior, from the counts.
+        """
+        names = self.study.codebook.names
+        if self.study.variable_selection:
+            votes = [[name in (s.selected or ()) for name in names] for s in self.summaries]
+            return np.asarray(np.mean(votes, axis=0))
+        return np.asarray(expit(log_odds(self.statistics.S, self.prior)))
+
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """Variables that tell clusters apart.
+
+        With a selection of variables those that all sites selected, or all but one where
+        there are more than two; else those that more probably do than not.
+        """
+        least = 0.5
+        if self.study.variable_selection:
+            n_sites = len(self.summaries)
+            least = (n_sites - 1.5) / n_sites if n_sites > 2 else 1 - 0.5 / n_sites
+        names = self.study.codebook.names
+        chosen = zip(names, self.selection_probability, strict=True)
+        return tuple(name for name, share in chosen if share > least)
+
+    @cached_property
+    def row_prior(self) -> Prior:
+        """The prior under which rows are given to clusters: only selected variables tell."""
+        if not self.study.variable_selection:
+            return self.prior
+        told = np.isin(self.study.codebook.names, self.selected).astype(np.float64)
+        background = level_shares(self.statistics.S, self.prior.offsets)
+        return self.prior._replace(inclusion=told, background=background)
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -204,7 +251,7 @@ def merge_sites(
     prior = study_prior(study, sum(summary.n_components for summary in sent))
     local = _local(sent)
     rng = np.random.default_rng(study.seed)
-    groups = search_groups(search, local, prior, criterion, rng)
+    groups = search_groups(search, local, prior, centre_learns(study), criterion, rng)
     by_size = np.argsort([-local.stats.T[group].sum() for group in groups], kind="stable")
     return GlobalModel(study, sent, tuple(groups[k] for k in by_size), search, criterion)
 
@@ -218,6 +265,15 @@ def _in_order(summaries: Any) -> tuple[SiteSummary, ...]:
             "reads from a folder"
         )
     return tuple(sorted(listed, key=lambda summary: summary.site))
+
+
+def centre_learns(study: Study) -> Learned:
+    """Return what the centre learns of the prior.
+
+    Not a selection of variables: as in the paper, the sites' own count (appendix D.3).
+    """
+    learned = what_is_learned(study.prior, study.variable_selection)
+    return None if learned == "selection" else learned
 
 
 def _local(summaries: tuple[SiteSummary, ...]) -> LocalClusters:

@@ -36,8 +36,6 @@ class Protected(NamedTuple):
         Upper bound of Q.
     outcomes : dict of str to OutcomeCounts
         Released outcome counts.
-    elbo : float
-        ELBO of the released statistics, in whole nats under a policy.
     report : DisclosureReport
         The account to release.
     changes : Changes
@@ -47,7 +45,6 @@ class Protected(NamedTuple):
     statistics: Statistics
     overlap: FloatArray
     outcomes: dict[str, OutcomeCounts]
-    elbo: float
     report: DisclosureReport
     changes: Changes
 
@@ -151,7 +148,6 @@ def protect(
         released,
         bound,
         told,
-        _released_elbo(released, prior, policy),
         _report(after, released, prior, policy, absorbed, withheld, cost),
         Changes(
             zeroed=int(((before > DUST) & (after == 0)).sum()),
@@ -235,12 +231,6 @@ def _entropy_bound(h: FloatArray, policy: Policy) -> FloatArray:
     steps = np.floor(-h / unit)
     steps = np.where(steps * unit > -h, steps - 1.0, steps)
     return np.asarray(0.0 - np.maximum(steps, 0.0) * unit)
-
-
-def _released_elbo(released: Statistics, prior: Prior, policy: Policy) -> float:
-    value = elbo(released, prior)
-    # To the last digit it would tell of a prior that was learned from the exact counts.
-    return value if releases_exactly(policy) else float(np.floor(value))
 
 
 def _report(

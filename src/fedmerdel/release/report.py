@@ -130,7 +130,7 @@ def release_cost(exact: Statistics, released: Statistics, prior: Prior) -> float
     negative.
     """
     offsets = prior.offsets
-    eps, eps_released = prior.eps + exact.S, prior.eps + released.S
+    eps, eps_released = prior.posterior(exact.S), prior.posterior(released.S)
     n_levels = prior.n_levels
     expected = digamma(eps_released) - np.repeat(
         digamma(sum_levels(eps_released, offsets)), n_levels, axis=-1

@@ -35,6 +35,7 @@ ENTRIES: dict[str, type | tuple[type, ...]] = {
     "n_components": int,
     "n_clusters": int,
     "elbo": (int, float),
+    "selected": (list, type(None)),
     "outcomes": list,
     "disclosure": dict,
     "codebook": dict,
@@ -50,6 +51,7 @@ def to_sheets(summary: SiteSummary) -> tuple[dict[str, Any], dict[str, str]]:
         "n_components": int(summary.n_components),
         "n_clusters": summary.n_clusters,
         "elbo": float(summary.elbo),
+        "selected": None if summary.selected is None else list(summary.selected),
         "outcomes": list(summary.outcomes),
         "disclosure": summary.report.to_dict(),
         "codebook": summary.codebook.to_dict(),
@@ -111,6 +113,7 @@ def from_sheets(document: dict[str, Any], texts: dict[str, str]) -> SiteSummary:
         overlap=overlap[:, 1:].copy(),
         outcomes=_read_outcomes(texts.get("outcomes.csv"), clusters, document["outcomes"]),
         elbo=float(document["elbo"]),
+        selected=None if document["selected"] is None else tuple(document["selected"]),
         report=report,
         codebook=codebook,
     )

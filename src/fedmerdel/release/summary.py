@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from fedmerdel.errors import DataError
-from fedmerdel.mixture.prior import FloatArray
+from fedmerdel.mixture.elbo import elbo
+from fedmerdel.mixture.prior import FloatArray, study_prior
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.cells import DUST, OutcomeCounts, all_cells, with_missing
 from fedmerdel.release.disclosure import Protected, releases_exactly
@@ -42,7 +43,10 @@ class SiteSummary:
     outcomes : dict of str to OutcomeCounts
         Counts for the outcomes that the study names.
     elbo : float
-        ELBO of the statistics under the site's prior.
+        ELBO of the statistics under the study's prior before anything is learned of it: it
+        tells no more than they do.
+    selected : tuple of str or None
+        Variables that the site selected; None where the study selects none.
     report : DisclosureReport
         What disclosure control did.
     codebook : Codebook
@@ -62,6 +66,7 @@ class SiteSummary:
     overlap: FloatArray
     outcomes: dict[str, OutcomeCounts]
     elbo: float
+    selected: tuple[str, ...] | None
     report: DisclosureReport
     codebook: Codebook = field(repr=False)
 
@@ -109,7 +114,9 @@ class SiteSummary:
         return load_summary(path)
 
 
-def make_summary(study: Study, site: str, protected: Protected) -> SiteSummary:
+def make_summary(
+    study: Study, site: str, protected: Protected, inclusion: FloatArray | None = None
+) -> SiteSummary:
     """Make the summary of a site from the numbers that may leave it.
 
     Parameters
@@ -120,7 +127,14 @@ def make_summary(study: Study, site: str, protected: Protected) -> SiteSummary:
         The site's name.
     protected : Protected
         What `protect` made of the site's clusters; its `changes` stay behind.
+    inclusion : float64 array (P,), optional
+        ``c_j`` of a variable selection: all that leaves is which are above a half.
     """
+    prior = study_prior(study, study.max_clusters)
+    names = study.codebook.names
+    selected = None
+    if inclusion is not None:
+        selected = tuple(name for name, c in zip(names, inclusion, strict=True) if c > 0.5)
     return SiteSummary(
         study_hash=study.hash,
         site=site,
@@ -129,7 +143,8 @@ def make_summary(study: Study, site: str, protected: Protected) -> SiteSummary:
         statistics=protected.statistics,
         overlap=protected.overlap,
         outcomes=protected.outcomes,
-        elbo=protected.elbo,
+        elbo=elbo(protected.statistics, prior),
+        selected=selected,
         report=protected.report,
         codebook=study.codebook,
     )
@@ -190,6 +205,9 @@ def _impossible(summary: SiteSummary) -> str | None:
             return f"{name} has a negative number"
     if not np.isfinite(summary.elbo):
         return "the ELBO is not finite"
+    names = summary.codebook.names
+    if summary.selected is not None and not set(summary.selected) <= set(names):
+        return "it selects variables that its codebook does not have"
     if T.min() <= 0:
         return "a cluster has no rows: leave it out"
     if h.max() > 0:

@@ -65,12 +65,12 @@ def score_samples(model: GlobalModel, table: Any, *, n_jobs: int | None = None) 
     threads = thread_count(n_jobs)
     rows = study_rows(model.study, table)
     with Workers(threads) as workers:
-        return log_evidence(rows, predictive(model.statistics, model.prior), workers)
+        return log_evidence(rows, predictive(model.statistics, model.row_prior), workers)
 
 
 def site_expectations(model: GlobalModel, site: str | None) -> Expectations:
     """Return what an E step reads: everyone's levels, and the site's own weights."""
-    theta = expectations(model.statistics, model.prior)
+    theta = expectations(model.statistics, model.row_prior)
     if site is None:
         return theta
     if site not in model.sites:

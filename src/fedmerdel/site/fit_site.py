@@ -116,6 +116,8 @@ def prepare_release(
     seed = np.random.SeedSequence([study.seed, *site.encode("utf-8")])
     with Workers(threads) as workers, shown(verbose, rows.n_rows, total) as watch:
         local = fit_in_batches(study, rows, prior, seed, workers, watch)
+        # From here on the prior stays as it was learned, so that costs compare.
+        prior = local.prior
         problem = Problem(rows, prior, workers)
         best = elbo(local.stats, prior)
         fitted, hard, small, absorbed = _absorb(problem, local, study, outcomes)
@@ -147,7 +149,8 @@ def prepare_release(
         withheld=withheld,
         cost_so_far=best - elbo(fitted.stats, prior) if absorbed else 0.0,
     )
-    return Release(make_summary(study, site, protected), protected.changes)
+    summary = make_summary(study, site, protected, prior.inclusion)
+    return Release(summary, protected.changes)
 
 
 def _absorb(
@@ -165,8 +168,8 @@ def _absorb(
         if study.small_clusters == "withhold" or not small.any() or len(small) == 1:
             return fitted, people, small, absorbed
         k = int(np.flatnonzero(small)[np.argmin(fitted.stats.T[small])])
-        stats = pass_on(problem, fitted.stats.without(k)).stats
-        fitted = count_fit(problem, stats)
+        stats = pass_on(problem, fitted.stats.without(k), fitted.prior).stats
+        fitted = count_fit(problem, stats, fitted.prior)
         absorbed += 1
 
 

@@ -13,9 +13,10 @@ from fedmerdel.mixture.elbo import all_pairs
 from fedmerdel.mixture.expectations import Expectations, expectations
 from fedmerdel.mixture.fit import Options, fit_mixture
 from fedmerdel.mixture.history import History
+from fedmerdel.mixture.learning import Learned, what_is_learned
 from fedmerdel.mixture.passes import Workers, expect_and_count, overlaps
 from fedmerdel.mixture.prior import FloatArray, Prior
-from fedmerdel.mixture.solution import Problem, pass_on
+from fedmerdel.mixture.solution import Problem, make_problem, pass_on
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.options import chosen_tolerance
 from fedmerdel.records.collapse import collapse
@@ -27,6 +28,12 @@ BATCH_ROWS = 1_000_000
 
 MAX_PASSES = 1000
 """Most passes of one fit at a site."""
+
+START_ROWS = 2000
+"""A site with fewer rows fits from several starts, until it has passed over so many ..."""
+
+MOST_STARTS = 4
+"""... but from no more starts than this."""
 
 BATCH_PASSES = 5
 """Passes over all rows of the site once its batches are merged."""
@@ -41,6 +48,8 @@ class LocalFit(NamedTuple):
         What the E step read: it stands for the responsibilities.
     stats : Statistics
         The statistics of these responsibilities.
+    prior : Prior
+        The prior, or what was learned of it.
     overlap : float64 array (K, K)
         Q of every pair of clusters, for the same responsibilities.
     n_iter : int
@@ -51,6 +60,7 @@ class LocalFit(NamedTuple):
 
     theta: Expectations
     stats: Statistics
+    prior: Prior
     overlap: FloatArray
     n_iter: int = 0
     converged: bool = True
@@ -59,21 +69,22 @@ class LocalFit(NamedTuple):
 def fit_rows(
     rows: PackedRows,
     prior: Prior,
+    learned: Learned,
     options: Options,
     seed: np.random.SeedSequence,
     workers: Workers,
     watch: Callable[[History], None] | None = None,
 ) -> LocalFit:
     """Fit a mixture, and count once more with its last expectations, overlaps included."""
-    problem = Problem(rows, prior, workers)
+    problem = make_problem(rows, prior, workers, learned)
     fit = fit_mixture(problem, options, seed, watch)
-    counted = count_fit(problem, fit.stats)
+    counted = count_fit(problem, fit.stats, fit.prior)
     return counted._replace(n_iter=fit.history.n_iter, converged=fit.converged)
 
 
-def count_fit(problem: Problem, stats: Statistics) -> LocalFit:
+def count_fit(problem: Problem, stats: Statistics, prior: Prior) -> LocalFit:
     """Return statistics and overlaps of the same responsibilities, those these lead to."""
-    theta = expectations(stats, problem.prior)
+    theta = expectations(stats, prior)
     counted = expect_and_count(problem.rows, theta, problem.workers)
     n_clusters = counted.n_clusters
     overlap = np.zeros((n_clusters, n_clusters))
@@ -81,10 +92,10 @@ def count_fit(problem: Problem, stats: Statistics) -> LocalFit:
     if len(pairs):
         found = overlaps(problem.rows, theta, pairs, problem.workers)
         overlap[pairs[:, 0], pairs[:, 1]] = overlap[pairs[:, 1], pairs[:, 0]] = found
-    return LocalFit(theta, counted, overlap)
+    return LocalFit(theta, counted, prior, overlap)
 
 
-def site_options(study: Study, total: float) -> Options:
+def site_options(study: Study, n_rows: int, total: float) -> Options:
     """Return how a site fits."""
     return Options(
         recipe=study.recipe,
@@ -93,9 +104,14 @@ def site_options(study: Study, total: float) -> Options:
         merge_criterion=study.merge_criterion,
         tol=chosen_tolerance(None, None, study.recipe, total),
         max_iter=MAX_PASSES,
-        n_init=1,
+        n_init=site_starts(n_rows),
         thorough=False,
     )
+
+
+def site_starts(n_rows: int) -> int:
+    """Return from how many starts a site fits: few rows need more, and cost less."""
+    return min(max(START_ROWS // max(n_rows, 1), 1), MOST_STARTS)
 
 
 def fit_in_batches(
@@ -107,28 +123,31 @@ def fit_in_batches(
     watch: Callable[[History], None] | None,
 ) -> LocalFit:
     """Fit all rows at once or, if there are very many, batches that are merged at the site."""
+    learned = what_is_learned(study.prior, study.variable_selection)
     if not rows.weights.all():  # they have no say, and a batch of nothing else has no fit
         rows = rows.take(np.flatnonzero(rows.weights))
     n_batches = -(-rows.n_rows // BATCH_ROWS)
     if n_batches == 1:
         small = repack(collapse(rows)[0])
-        options = site_options(study, float(rows.weights.sum()))
-        return fit_rows(small, prior, options, seed, workers, watch)
+        options = site_options(study, rows.n_rows, float(rows.weights.sum()))
+        return fit_rows(small, prior, learned, options, seed, workers, watch)
     order = np.random.default_rng(seed).permutation(rows.n_rows)
     fits = []
     for batch, start in zip(np.array_split(order, n_batches), seed.spawn(n_batches), strict=True):
         part = rows.take(np.sort(batch))
-        options = site_options(study, float(part.weights.sum()))
-        fits.append(fit_rows(part, prior, options, start, workers, watch))
+        options = site_options(study, part.n_rows, float(part.weights.sum()))
+        fits.append(fit_rows(part, prior, learned, options, start, workers, watch))
     local = local_clusters([(fit.stats, fit.overlap) for fit in fits])
     whole = prior._replace(n_components=n_batches * prior.n_components)
-    groups = search_groups("tree", local, whole, "correlation", np.random.default_rng(seed))
+    merges = None if learned == "selection" else learned
+    rng = np.random.default_rng(seed)
+    groups = search_groups("tree", local, whole, merges, "correlation", rng)
     # The site has its rows at hand: a few passes over all of them make one clustering of it.
     largest = sorted(groups, key=lambda group: -local.stats.T[group].sum())
-    problem = Problem(rows, prior, workers)
-    stats = merged_statistics(local, largest[: prior.n_components])
+    problem = make_problem(rows, prior, workers, learned)
+    stats, found = merged_statistics(local, largest[: prior.n_components]), problem.prior
     for _ in range(BATCH_PASSES):
-        stats = pass_on(problem, stats).stats
-    return count_fit(problem, stats)._replace(
+        _, stats, _, found = pass_on(problem, stats, found)
+    return count_fit(problem, stats, found)._replace(
         n_iter=max(fit.n_iter for fit in fits), converged=all(fit.converged for fit in fits)
     )

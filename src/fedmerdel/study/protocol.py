@@ -15,6 +15,7 @@ from typing import Any, Literal
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.files import write_text
 from fedmerdel.study.codebook import Codebook
+from fedmerdel.study.level_prior import checked_prior, chosen_way
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
 from fedmerdel.study.study_file import FORMAT, SECTION_OF, read_study
 from fedmerdel.study.study_text import study_text
@@ -22,9 +23,6 @@ from fedmerdel.study.study_text import study_text
 RECIPES = ("default", "paper")
 MERGE_CRITERIA = ("correlation", "kl", "bhattacharyya", "random")
 SMALL_CLUSTERS = ("absorb", "withhold")
-
-SMALLEST_PRIOR = 1e-9
-"""Least Dirichlet parameter of a level: below, sums with counts lose it altogether."""
 
 LARGEST_SEED = 2**32 - 1
 """Largest number that every generator in use takes as a seed."""
@@ -50,9 +48,12 @@ class Study:
         Recipe "paper": how the pair to merge is chosen.
     alpha : float, default=0.01
         Dirichlet parameter of each cluster's weight.
-    prior : sequence of float or None, default=None
-        Dirichlet parameter of each level, in the order of the codebook; None is 1 / L
-        for each of a variable's L levels.
+    prior : {"learned", "fixed"}, float or sequence, default=None
+        What is expected of the levels; see `MerDel`. None is "learned", but "fixed" with
+        recipe "paper" or with variable selection. Kept as a name, or as one number for
+        each level in the order of the codebook.
+    variable_selection : bool, default=False
+        Select variables as in the paper; see `MerDel`.
     policy : Policy, default=POLICIES["opensafely"]
         The counts that may leave a site.
     small_clusters : {"absorb", "withhold"}, default="absorb"
@@ -83,7 +84,8 @@ class Study:
     laps: int | None = 5
     merge_criterion: Literal["correlation", "kl", "bhattacharyya", "random"] = "correlation"
     alpha: float = 0.01
-    prior: tuple[float, ...] | None = None
+    prior: Any = None
+    variable_selection: bool = False
     policy: Policy = POLICIES["opensafely"]
     small_clusters: Literal["absorb", "withhold"] = "absorb"
     outcomes: tuple[str, ...] = ()
@@ -104,8 +106,10 @@ class Study:
         _choice("merge_criterion", self.merge_criterion, MERGE_CRITERIA)
         _choice("small_clusters", self.small_clusters, SMALL_CLUSTERS)
         self._set("alpha", _number("alpha", self.alpha))
-        if self.prior is not None:
-            self._set("prior", self._checked_prior(self.prior))
+        if not isinstance(self.variable_selection, bool):
+            raise OptionError("variable_selection: give true or false")
+        way = chosen_way(self.prior, self.recipe, self.variable_selection)
+        self._set("prior", checked_prior(way, self.codebook))
         if not isinstance(self.policy, Policy):
             raise OptionError("policy: give a Policy, from policy_named or custom_policy")
         if self.policy.name != CUSTOM and self.policy != POLICIES.get(self.policy.name):
@@ -139,7 +143,8 @@ class Study:
             "laps": self.laps,
             "merge_criterion": self.merge_criterion,
             "alpha": self.alpha,
-            "prior": None if self.prior is None else list(self.prior),
+            "prior": self.prior if isinstance(self.prior, str) else list(self.prior),
+            "variable_selection": self.variable_selection,
             "policy": [self.policy.name, self.policy.threshold, self.policy.rounding],
             "small_clusters": self.small_clusters,
             "outcomes": list(self.outcomes),
@@ -148,13 +153,6 @@ class Study:
         # ASCII and sorted, with Python's shortest text of each float: the same anywhere.
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
-
-    @property
-    def level_prior(self) -> tuple[float, ...]:
-        """Dirichlet parameter of each level, also where `prior` is None."""
-        if self.prior is not None:
-            return self.prior
-        return tuple(1.0 / n for n in self.codebook.n_levels.tolist() for _ in range(n))
 
     def label(self, variable: str) -> str:
         """Return what people call a variable: its label, or its name if it has none."""
@@ -193,18 +191,6 @@ class Study:
 
     def _set(self, field: str, value: object) -> None:
         object.__setattr__(self, field, value)
-
-    def _checked_prior(self, given: Any) -> tuple[float, ...]:
-        n_levels = int(self.codebook.n_levels.sum())
-        if isinstance(given, (str, Mapping)) or not hasattr(given, "__iter__"):
-            raise OptionError("prior: give one number for each level, or None")
-        numbers = tuple(_number("prior", number, SMALLEST_PRIOR) for number in given)
-        if len(numbers) != n_levels:
-            raise OptionError(
-                f"prior: give one number for each of the {n_levels} levels, in the order of the "
-                f"codebook; here are {len(numbers)}"
-            )
-        return numbers
 
     def _checked_labels(self) -> tuple[tuple[str, str], ...]:
         try:

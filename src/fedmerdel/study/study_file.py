@@ -21,12 +21,12 @@ FORMAT = 1
 NEVER = "never"
 """How the file says that a study has no laps."""
 
-FIXED = "fixed"
-"""How the file says that the prior is 1 / L for each level."""
-
 KEYS: dict[str, tuple[str, ...]] = {
     "study": ("format", "name", "seed"),
-    "model": ("max_clusters", "recipe", "laps", "merge_criterion", "alpha", "prior"),
+    "model": (
+        *("max_clusters", "recipe", "laps", "merge_criterion"),
+        *("alpha", "prior", "variable_selection"),
+    ),
     "disclosure": ("policy", "threshold", "rounding", "source", "small_clusters"),
     "table": ("row_id", "outcomes"),
     "variable": ("name", "label", "kind", "levels"),
@@ -72,8 +72,6 @@ def read_study(path: str | Path) -> dict[str, Any]:
         raise DataError(f"{where}: section [study] has no 'name': give the study one")
     if arguments.get("laps") == NEVER:
         arguments["laps"] = None
-    if "prior" in arguments:
-        arguments["prior"] = _read_prior(arguments["prior"], arguments["codebook"], where)
     disclosure = document["disclosure"]
     if "small_clusters" in disclosure:
         arguments["small_clusters"] = disclosure.pop("small_clusters")
@@ -143,24 +141,6 @@ def _read_policy(entries: Mapping[str, Any], where: str) -> Policy:
             names = ", ".join(repr(known) for known in (*POLICIES, CUSTOM))
             raise DataError(f"{where}: policy: give one of {names}") from None
         raise DataError(f"{where}: {error}") from None
-
-
-def _read_prior(given: Any, codebook: Codebook, where: str) -> Any:
-    if given == FIXED:
-        return None
-    if not isinstance(given, list):
-        raise DataError(
-            f"{where}: section [model]: prior: give {FIXED!r}, or one list of numbers a variable"
-        )
-    if not any(isinstance(part, list) for part in given):
-        return given
-    sizes = [len(part) if isinstance(part, list) else None for part in given]
-    if sizes != codebook.n_levels.tolist():
-        raise DataError(
-            f"{where}: section [model]: prior: give one list a variable, with one number a level, "
-            "in the order of the [[variable]] blocks"
-        )
-    return [number for part in given for number in part]
 
 
 def _read_variables(blocks: Sequence[dict[str, Any]], where: str) -> dict[str, Any]:

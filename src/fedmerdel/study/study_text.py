@@ -10,8 +10,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from fedmerdel.study.codebook import Codebook
+from fedmerdel.study.level_prior import Expected
 from fedmerdel.study.policy import CUSTOM, POLICIES
-from fedmerdel.study.study_file import FIXED, FORMAT, NEVER
+from fedmerdel.study.study_file import FORMAT, NEVER
 
 if TYPE_CHECKING:
     from fedmerdel.study.protocol import Study
@@ -39,8 +40,13 @@ _WORDS: dict[str, str] = {
     ),
     "alpha": "How even the clusters' sizes are; below 1, few large ones. Usual: 0.01.",
     "prior": (
-        'What is expected of the levels: "fixed" (usual) is 1 / L for each of L levels; else one '
-        "list of numbers a variable."
+        'What is expected of the levels: "learned" (usual) from the rows, "fixed" for 1 / L each '
+        "of L levels, one number for all, or a list: a number a variable, or a list of numbers a "
+        "variable."
+    ),
+    "variable_selection": (
+        "Select variables as in the paper: true or false (usual). The learned prior tells noise "
+        "by itself."
     ),
     "policy": (
         f"The smallest count that may leave a site: {', '.join(POLICIES)}, or custom. "
@@ -75,7 +81,8 @@ def study_text(study: Study) -> str:
             "laps": NEVER if study.laps is None else study.laps,
             "merge_criterion": study.merge_criterion,
             "alpha": study.alpha,
-            "prior": FIXED if study.prior is None else _by_variable(study.prior, study.codebook),
+            "prior": _by_variable(study.prior, study.codebook),
+            "variable_selection": study.variable_selection,
         },
         "disclosure": {"policy": policy.name},
         "table": {"row_id": study.row_id, "outcomes": study.outcomes},
@@ -107,7 +114,9 @@ def study_text(study: Study) -> str:
     return "\n".join(lines)
 
 
-def _by_variable(prior: Sequence[float], codebook: Codebook) -> list[Sequence[float]]:
+def _by_variable(prior: Expected, codebook: Codebook) -> str | list[Sequence[float]]:
+    if isinstance(prior, str):
+        return prior
     ends = codebook.level_offsets.tolist()
     return [prior[start:end] for start, end in pairwise(ends)]
 

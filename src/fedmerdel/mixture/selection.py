@@ -1,0 +1,66 @@
+"""Variable selection as in the paper (appendices A and B): which variables tell clusters apart.
+
+Each variable has an indicator gamma_j with q(gamma_j = 1) = c_j and a Beta(a, a) prior on its
+probability delta_j; where gamma_j = 0, one distribution phi_0 serves all clusters. All updates
+need the statistics alone: sum_nk r_nk E[ln phi_kj x_nj] = sum_kl S_kjl E[ln phi_kjl].
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betaln, digamma, expit, xlogy
+
+from fedmerdel.mixture.prior import FloatArray, Prior, level_shares, sum_levels
+
+A = 2.0
+"""Both parameters of the Beta prior on delta_j (appendix G.2)."""
+
+
+class Selection(NamedTuple):
+    """What selecting variables needs to know of the rows.
+
+    Attributes
+    ----------
+    background : float64 array (M,)
+        ``phi_0``, the maximum-likelihood estimate.
+    """
+
+    background: FloatArray
+
+    @classmethod
+    def of(cls, S: FloatArray, prior: Prior) -> Selection:
+        """Return what is needed for rows with these counts, in whatever clusters."""
+        return cls(level_shares(S, prior.offsets))
+
+    def start(self, prior: Prior) -> Prior:
+        """Return the prior to begin with: every variable counts fully."""
+        n_variables = len(prior.n_levels)
+        return self._prior(prior, np.ones(n_variables), np.zeros(n_variables))
+
+    def learn(self, S: FloatArray, prior: Prior) -> Prior:
+        """Return the prior with c_j updated for these counts (K, M), q(phi) at its optimum."""
+        assert prior.inclusion is not None
+        eps = prior.posterior(S)
+        totals = sum_levels(eps, prior.offsets)
+        log_levels = digamma(eps) - np.repeat(digamma(totals), prior.n_levels, axis=1)
+        explained = sum_levels(S * log_levels, prior.offsets).sum(axis=0)
+        plain = sum_levels(xlogy(S.sum(axis=0), self.background), prior.offsets)
+        c = prior.inclusion
+        # E[ln delta] - E[ln (1 - delta)] under q(delta) = Beta(c + a, 1 - c + a).
+        odds = explained - plain + digamma(c + A) - digamma(1.0 - c + A)
+        return self._prior(prior, expit(odds), plain)
+
+    def _prior(self, prior: Prior, c: FloatArray, plain: FloatArray) -> Prior:
+        """Return the prior with these c, and q(delta) at its optimum for them.
+
+        ``plain`` is the log-likelihood of each variable's entries under phi_0.
+        The terms of gamma and delta: with q(delta) at its optimum, E[ln p(gamma | delta)]
+        + E[ln p(delta)] - E[ln q(delta)] is the ratio of the normalising constants.
+        """
+        rest = np.sum((1.0 - c) * plain)
+        delta = np.sum(betaln(c + A, 1.0 - c + A) - betaln(A, A))
+        entropy = -np.sum(xlogy(c, c) + xlogy(1.0 - c, 1.0 - c))
+        constant = float(rest + delta + entropy)
+        return prior._replace(inclusion=c, background=self.background, constant=constant)
