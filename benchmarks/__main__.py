@@ -23,6 +23,13 @@ BENCHMARKS = {
     "traces": "The ELBO over time",
     "federation": "One-shot federation",
     "real_tables": "One-shot federation of real tables",
+    "learned_prior": "The learned prior against the fixed one",
+    "selection": "The paper's variable selection",
+    "categorical": "Variables with more levels",
+    "missing": "Missing entries",
+    "choices": "Choices of prior and search",
+    "consensus": "Several starts",
+    "classical": "Classical latent class analysis against StepMix",
 }
 
 

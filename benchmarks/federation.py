@@ -100,7 +100,7 @@ def _paper_searches() -> list[Finding]:
     for at, search in enumerate(searches):
         for name, published in PAPER.items():
             reached = []
-            for seed in range(3):
+            for seed in range(N_SEEDS):
                 table, site = scenario(name, seed)
                 model = FedMerDel(recipe="paper", search=search, random_state=seed, tol=1e-6)
                 model.fit(table.X, groups=site)

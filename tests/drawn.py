@@ -78,3 +78,21 @@ def priors(draw: st.DrawFn, n_levels: np.ndarray, n_components: int) -> Prior:
         rng = np.random.default_rng(draw(seeds))
         prior = prior._replace(eps=rng.gamma(1.0, 1.0, len(prior.eps)) + 1e-3)
     return prior
+
+
+def random_log_r(rng: np.random.Generator, N: int, K: int, sharpness: float) -> np.ndarray:
+    log_r = sharpness * rng.standard_normal((N, K))
+    return log_r - np.logaddexp.reduce(log_r, axis=1, keepdims=True)
+
+
+@st.composite
+def clusterings(
+    draw: st.DrawFn, min_clusters: int = 1, **table: object
+) -> tuple[Dense, np.ndarray, Prior]:
+    """A table, ln r for it from soft to almost hard, and a prior with 0 to 5 zombies."""
+    dense = draw(dense_tables(max_variables=6, **table))  # type: ignore[arg-type]
+    K = draw(st.integers(min_clusters, 6))
+    rng = np.random.default_rng(draw(seeds))
+    sharpness = draw(st.sampled_from([0.3, 3.0, 100.0]))
+    prior = draw(priors(dense.n_levels, K + draw(st.integers(0, 5))))
+    return dense, random_log_r(rng, len(dense.X), K, sharpness), prior

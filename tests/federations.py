@@ -5,6 +5,7 @@ Here the tests hold what no centre ever sees, so that they can say what the trut
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -15,7 +16,9 @@ from scipy.special import log_softmax
 from fedmerdel.federation import search as search_module
 from fedmerdel.federation.merging import LocalClusters, Merging, local_clusters
 from fedmerdel.federation.search import search_groups
-from fedmerdel.mixture.prior import Prior, study_prior
+from fedmerdel.mixture.elbo import elbo
+from fedmerdel.mixture.learning import Learned
+from fedmerdel.mixture.prior import Prior, study_prior, uniform_prior
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release import HardCounts, OutcomeCounts, SiteSummary, protect
 from fedmerdel.study.codebook import Codebook, Variable
@@ -83,12 +86,18 @@ class Federation(NamedTuple):
         with np.errstate(divide="ignore"):
             return m_step(table, np.log(merged))
 
-    def true_elbo(self, groups: Groups) -> float:
-        return seven_term_elbo(self.sums(groups), self.prior)
+    def true_elbo(self, groups: Groups, prior: Prior | None = None) -> float:
+        """The ELBO under the study's prior before anything is learned of it, or another."""
+        prior = self.prior if prior is None else prior
+        return seven_term_elbo(self.sums(groups), prior) + prior.constant
 
-    def true_gain(self, a: np.ndarray, b: np.ndarray) -> float:
+    def true_gain(self, a: np.ndarray, b: np.ndarray, prior: Prior | None = None) -> float:
         """What merging two groups adds to the ELBO; all other clusters' terms cancel."""
-        return self.true_elbo([np.concatenate([a, b])]) - self.true_elbo([a, b])
+        return self.true_elbo([np.concatenate([a, b])], prior) - self.true_elbo([a, b], prior)
+
+    def learned(self) -> Federation:
+        """The same rows under a study that learns its prior."""
+        return self._replace(study=replace(self.study, prior="learned"))
 
 
 def tidy(sums: Sums) -> Statistics:
@@ -106,7 +115,7 @@ def made_study(n_levels: np.ndarray, **options: object) -> Study:
         Variable(f"v{j}", tuple(str(level) for level in range(L)), "integer")
         for j, L in enumerate(n_levels)
     )
-    plain = {"max_clusters": 6, "policy": POLICIES["none"], "seed": 1}
+    plain = {"max_clusters": 6, "policy": POLICIES["none"], "seed": 1, "prior": "fixed"}
     return Study("made", Codebook(variables), **{**plain, **options})  # type: ignore[arg-type]
 
 
@@ -116,6 +125,7 @@ def summary_of(
     stats: Statistics,
     overlap: np.ndarray,
     outcomes: dict[str, OutcomeCounts],
+    selected: tuple[str, ...] | None = None,
 ) -> SiteSummary:
     prior = study_prior(study, study.max_clusters)
     out = protect(
@@ -124,7 +134,7 @@ def summary_of(
     )  # fmt: skip
     return SiteSummary(
         study.hash, site, "fedmerdel test", study.max_clusters, out.statistics, out.overlap,
-        out.outcomes, out.elbo, out.report, study.codebook,
+        out.outcomes, elbo(out.statistics, prior), selected, out.report, study.codebook,
     )  # fmt: skip
 
 
@@ -149,7 +159,7 @@ def federations(
     alpha = draw(st.sampled_from([0.01, 0.5, 2.0]))
     sizes = [(draw(st.integers(1, max_rows)), draw(st.integers(1, 4))) for _ in range(n_sites)]
     rng = np.random.default_rng(draw(seeds))
-    prior = None
+    prior: object = "fixed"
     if draw(st.booleans()):
         prior = tuple(rng.gamma(1.0, 1.0, levels.sum()) + 1e-2)
     favourite = rng.integers(0, levels, size=(2, len(levels)))
@@ -169,14 +179,21 @@ def federations(
 
 
 class Recorder:
-    """Runs a search and writes down each proposal, with its gain, and each merge."""
+    """Runs a search and writes down each proposal, with its gain, and each merge and its prior."""
 
     def __init__(self) -> None:
         self.proposals: list[tuple[frozenset[int], frozenset[int], float]] = []
         self.merges: list[tuple[np.ndarray, np.ndarray]] = []
+        self.priors: list[Prior] = []
 
     def run(
-        self, search: str, local: LocalClusters, prior: Prior, criterion: str = "kl", seed: int = 0
+        self,
+        search: str,
+        local: LocalClusters,
+        prior: Prior,
+        criterion: str = "kl",
+        seed: int = 0,
+        learned: Learned = None,
     ) -> Groups:
         recorder = self
 
@@ -190,11 +207,12 @@ class Recorder:
 
             def merge(self, a: int, b: int) -> None:
                 recorder.merges.append((self.members[a].copy(), self.members[b].copy()))
+                recorder.priors.append(self.prior)
                 super().merge(a, b)
 
         rng = np.random.default_rng(seed)
         with patch.object(search_module, "Merging", Recorded):
-            return search_groups(search, local, prior, criterion, rng)  # type: ignore[arg-type]
+            return search_groups(search, local, prior, learned, criterion, rng)  # type: ignore[arg-type]
 
 
 def as_sets(groups: Groups) -> set[frozenset[int]]:
@@ -211,3 +229,16 @@ def binary(prevalences: list[list[float]], rows: list[float]) -> Statistics:
 
 def hard_sites(sites: list[Statistics]) -> LocalClusters:
     return local_clusters([(s, np.zeros((s.n_clusters, s.n_clusters))) for s in sites])
+
+
+def many_sites(n_sites: int, seed: int = 0) -> tuple[LocalClusters, np.ndarray, Prior]:
+    """Four clear clusters, two to four of them at each site; the truth of each local cluster."""
+    rng = np.random.default_rng(seed)
+    true = rng.uniform(0.05, 0.95, (4, 20))
+    sites, kind = [], []
+    for _ in range(n_sites):
+        here = rng.permutation(4)[: rng.integers(2, 5)]
+        seen = (true[here] + rng.normal(0, 0.01, (len(here), 20))).clip(0.01, 0.99)
+        sites.append(binary(seen.tolist(), rng.uniform(100, 300, len(here)).tolist()))
+        kind.extend(here)
+    return hard_sites(sites), np.array(kind), uniform_prior(np.full(20, 2), 0.01, 6 * n_sites)

@@ -12,6 +12,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import digamma, gammaln, logsumexp, xlogy
 
 from fedmerdel.mixture.expectations import Expectations
@@ -139,6 +140,62 @@ def seven_term_elbo(sums: Sums, prior: Prior) -> float:
         term["X"] + term["Z"] + term["pi"] + term["phi"]
         - term["q(Z)"] - term["q(pi)"] - term["q(phi)"]
     )  # fmt: skip
+
+
+# The ELBO with variable selection (appendices A and B), and with learned strengths.
+
+
+def selection_terms(
+    table: Dense, log_r: np.ndarray, c: np.ndarray, prior: Prior, a: float = 2.0
+) -> dict[str, float]:
+    """Every expectation under q, row by row, with q(pi), q(phi), q(delta) at their updates.
+
+    phi_0 is the share of each level among all entries, 1 / L of a variable without any.
+    """
+    sums = m_step(table, log_r)
+    plain = seven_terms(sums, prior)
+    term = {name: plain[name] for name in ("Z", "pi", "q(Z)", "q(pi)")}
+    term |= dict.fromkeys(("X", "phi", "gamma", "delta", "q(phi)", "q(gamma)", "q(delta)"), 0.0)
+    r = np.exp(log_r)
+    n_empty = prior.n_components - len(sums.T)
+    for j, eps_j in enumerate(by_variable(prior.eps, prior.n_levels)):
+        counts = sums.S[j].sum(axis=0)
+        even = np.full(len(eps_j), 1 / len(eps_j))
+        phi_0 = counts / counts.sum() if counts.sum() > 0 else even
+        S = np.concatenate([sums.S[j], np.zeros((n_empty, len(eps_j)))])
+        eps_star = eps_j + c[j] * S
+        ln_phi = digamma(eps_star) - digamma(eps_star.sum(axis=1, keepdims=True))
+        for n in np.flatnonzero((table.X[:, j] >= 0) & (table.weights > 0)):
+            level = table.X[n, j]
+            each = c[j] * ln_phi[: len(sums.T), level] + (1 - c[j]) * np.log(phi_0[level])
+            term["X"] += table.weights[n] * np.sum(r[n] * each)
+        term["phi"] += np.sum(-ln_beta(eps_j) + np.sum((eps_j - 1) * ln_phi, axis=1))
+        term["q(phi)"] += np.sum(-ln_beta(eps_star) + np.sum((eps_star - 1) * ln_phi, axis=1))
+        star = np.array([c[j] + a, 1 - c[j] + a])
+        ln_delta = digamma(star) - digamma(2 * a + 1)
+        term["gamma"] += c[j] * ln_delta[0] + (1 - c[j]) * ln_delta[1]
+        term["delta"] += -ln_beta(np.array([a, a])) + np.sum((a - 1) * ln_delta)
+        term["q(gamma)"] += xlogy(c[j], c[j]) + xlogy(1 - c[j], 1 - c[j])
+        term["q(delta)"] += -ln_beta(star) + np.sum((star - 1) * ln_delta)
+    return term
+
+
+def selection_elbo(term: dict[str, float]) -> float:
+    """E[ln p] - E[ln q]."""
+    return float(sum(-v if name.startswith("q") else v for name, v in term.items()))
+
+
+def strength_density(strength: np.ndarray) -> float:
+    """ln p of strengths around a common one, log-normal (3, 1) as they are (common, 3).
+
+    The common strength is where that is highest; constants are left out.
+    """
+    ln_c = np.log(strength)
+
+    def minus(common: float) -> float:
+        return float(np.sum((ln_c - common) ** 2) / 9 + (common - np.log(3)) ** 2) / 2
+
+    return -float(minimize_scalar(minus, bracket=(-20, 20), tol=1e-12).fun)
 
 
 # What a move costs the responsibilities.

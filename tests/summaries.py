@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.prior import uniform_prior
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release import HardCounts, OutcomeCounts, SiteSummary, protect
@@ -39,17 +40,18 @@ def make(
     Q = rng.exponential(20.0, (n_clusters, n_clusters))
     Q = np.triu(Q, 1) + np.triu(Q, 1).T
     counts = {name: OutcomeCounts(T * rng.uniform(0, 0.2), T * 0.9) for name in outcomes}
+    prior = uniform_prior(codebook.n_levels, 0.01, 20)
     out = protect(
         Statistics(T, S, -rng.exponential(50.0, n_clusters)),
         HardCounts(T, S, counts),
         Q,
-        uniform_prior(codebook.n_levels, 0.01, 20),
+        prior,
         POLICIES[policy],
         outcomes=counts,
     )
     return SiteSummary(
         "0123abcd", "leeds", "fedmerdel 0.1.0", 20, out.statistics, out.overlap, out.outcomes,
-        out.elbo, out.report, codebook,
+        elbo(out.statistics, prior), None, out.report, codebook,
     )  # fmt: skip
 
 
@@ -62,7 +64,8 @@ def assert_same(one: SiteSummary, other: SiteSummary) -> None:
     for name, counts in one.outcomes.items():
         for a, b in zip(counts, other.outcomes[name], strict=True):
             assert a.tobytes() == b.tobytes()
-    for name in ("study_hash", "site", "software", "n_components", "elbo", "report", "codebook"):
+    texts = ("study_hash", "site", "software", "n_components", "elbo", "selected")
+    for name in (*texts, "report", "codebook"):
         assert getattr(one, name) == getattr(other, name)
 
 

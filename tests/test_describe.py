@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import beta
@@ -50,7 +52,7 @@ def model(rows: Rows) -> GlobalModel:
     variables += [Variable("gout", ("false", "true"), "boolean")]
     study = Study(
         "made", Codebook(tuple(variables)), policy=POLICIES["none"], outcomes=("death", "fall"),
-        max_clusters=4,
+        max_clusters=4, prior="fixed",
     )  # fmt: skip
     summaries = []
     for site in SIZES:
@@ -115,6 +117,22 @@ def test_levels_against_counting(
             assert c.exclusivity == pytest.approx(weighed[0] / sum(weighed), abs=0.003)
 
 
+def test_levels_are_the_posterior_means_under_a_learned_prior(model: GlobalModel) -> None:
+    study = replace(model.study, prior="learned")
+    learned = merge_sites(study, [replace(s, study_hash=study.hash) for s in model.summaries])
+    assert learned.prior.strength is not None
+    T, S, _ = learned.statistics
+    eps = learned.prior.eps + S
+    for cluster in describe(learned):
+        for c in cluster.conditions:
+            j = NAMES.index(c.variable)
+            start, stop = study.codebook.level_offsets[j : j + 2]
+            own = eps[cluster.number, start:stop]
+            mean = own[study.codebook.variables[j].levels.index(c.level)] / own.sum()
+            assert c.prevalence == pytest.approx(mean, rel=1e-12)
+    assert T.sum() == pytest.approx(1400)
+
+
 def test_levels_are_the_posterior_means(model: GlobalModel, described: tuple[Cluster, ...]) -> None:
     T, S, _ = model.statistics
     share = (T + 0.01) / (T + 0.01).sum()
@@ -157,7 +175,7 @@ def test_without_a_yes_no_variable_there_are_no_conditions_to_count() -> None:
 
 def counted(*variables: Variable) -> float | None:
     """Mean conditions of one cluster of four rows, three of which are at each first level."""
-    study = Study("s", Codebook(variables), policy=POLICIES["none"])
+    study = Study("s", Codebook(variables), policy=POLICIES["none"], prior="fixed")
     X = np.tile([[0], [0], [0], [1]], len(variables))
     table = Dense(X, np.ones(4), study.codebook.n_levels)
     stats = statistics_from(m_step(table, hard(np.zeros(4, dtype=int), 1)))

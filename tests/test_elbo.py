@@ -15,31 +15,13 @@ from fedmerdel.mixture.prior import Prior, uniform_prior
 from fedmerdel.mixture.solution import Problem, pass_on
 from fedmerdel.mixture.splits import propose_halves
 from tests import reference
-from tests.drawn import dense_tables, priors, seeds
+from tests.drawn import clusterings, dense_tables, priors, random_log_r, seeds
 from tests.reference import Dense, Sums, by_variable, packed, statistics_from, sums_of
 
 ONE = Workers(1)
 
 many = settings(max_examples=60, deadline=None)
 fewer = settings(max_examples=30, deadline=None)
-
-
-def random_log_r(rng: np.random.Generator, N: int, K: int, sharpness: float) -> np.ndarray:
-    log_r = sharpness * rng.standard_normal((N, K))
-    return log_r - np.logaddexp.reduce(log_r, axis=1, keepdims=True)
-
-
-@st.composite
-def clusterings(
-    draw: st.DrawFn, min_clusters: int = 1, **table: object
-) -> tuple[Dense, np.ndarray, Prior]:
-    """A table, ln r for it from soft to almost hard, and a prior with 0 to 5 zombies."""
-    dense = draw(dense_tables(max_variables=6, **table))  # type: ignore[arg-type]
-    K = draw(st.integers(min_clusters, 6))
-    rng = np.random.default_rng(draw(seeds))
-    sharpness = draw(st.sampled_from([0.3, 3.0, 100.0]))
-    prior = draw(priors(dense.n_levels, K + draw(st.integers(0, 5))))
-    return dense, random_log_r(rng, len(dense.X), K, sharpness), prior
 
 
 @many
@@ -103,7 +85,7 @@ def test_it_is_a_lower_bound_of_the_evidence(
         found = elbo(statistics_from(reference.m_step(table, log_r)), prior)
         assert found <= evidence + 1e-9
     problem = Problem(packed(table), prior, ONE)
-    solution = pass_on(problem, statistics_from(reference.m_step(table, log_r)))
+    solution = pass_on(problem, statistics_from(reference.m_step(table, log_r)), prior)
     assert solution.elbo <= evidence + 1e-9
     if K == 1:
         assert solution.elbo == pytest.approx(evidence)
@@ -117,7 +99,7 @@ def test_passes_never_lower_it(drawn: tuple[Dense, np.ndarray, Prior], n_passes:
     stats = statistics_from(reference.m_step(table, log_r))
     last = elbo(stats, prior)
     for _ in range(n_passes):
-        solution = pass_on(problem, stats)
+        solution = pass_on(problem, stats, prior)
         assert solution.elbo >= last - 1e-10 * (abs(last) + 1)
         stats, last = solution.stats, solution.elbo
 
@@ -184,15 +166,15 @@ def test_delete_bounds_are_lower_bounds(
     problem = Problem(packed(table), prior, ONE)
     stats = statistics_from(reference.m_step(table, log_r))
     for _ in range(n_before):
-        stats = pass_on(problem, stats).stats
+        stats = pass_on(problem, stats, prior).stats
     before = elbo_after_e_step(table, sums_of(stats, table.n_levels), prior)
     assert before >= elbo(stats, prior) - 1e-9 * (1 + abs(before))
     slack = 1e-8 * table.weights.sum() + 1e-9 * (1 + abs(before))
-    for k, bound in enumerate(delete_bounds(problem, stats)):
+    for k, bound in enumerate(delete_bounds(problem, stats, prior)):
         without = stats.without(k)
         kept = elbo_after_e_step(table, sums_of(without, table.n_levels), prior)
         np.testing.assert_allclose(bound, kept - before, atol=slack)
-        assert pass_on(problem, without).elbo - elbo(stats, prior) >= bound - slack
+        assert pass_on(problem, without, prior).elbo - elbo(stats, prior) >= bound - slack
 
 
 @fewer
@@ -205,7 +187,7 @@ def test_gains_of_splits_are_differences_of_elbos(
     labels = rng.integers(0, K, len(table.X))
     problem = Problem(packed(table), prior, ONE)
     whole = count_labels(problem.rows, labels, K, ONE)
-    halves = propose_halves(problem, labels, K, steps, rng)
+    halves = propose_halves(problem, prior, labels, K, steps, rng)
     before = elbo(whole, prior)
     for k in range(K):
         after = elbo(halves.applied(whole, np.array([k])), prior)
@@ -215,6 +197,19 @@ def test_gains_of_splits_are_differences_of_elbos(
         pair = halves.stats.take(np.array([2 * k, 2 * k + 1]))
         np.testing.assert_allclose(pair.T.sum(), whole.T[k], rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(pair.S.sum(axis=0), whole.S[k], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.xfail(reason="after the first step, gains are under the problem's prior", strict=True)
+def test_gains_of_splits_are_under_the_prior_that_was_learned() -> None:
+    rng = np.random.default_rng(0)
+    table = Dense(rng.integers(0, 2, (200, 6)), np.ones(200), np.full(6, 2))
+    start = uniform_prior(table.n_levels, 0.01, 4)
+    learned = start._replace(eps=start.eps + 20.0)
+    problem, labels = Problem(packed(table), start, ONE), np.zeros(200, dtype=np.int64)
+    halves = propose_halves(problem, learned, labels, 1, 3, rng)
+    whole = count_labels(problem.rows, labels, 1, ONE)
+    after = elbo(halves.applied(whole, np.array([0])), learned)
+    assert halves.gain[0] == pytest.approx(after - elbo(whole, learned), rel=1e-8)
 
 
 def test_expectations_count_the_zombies() -> None:

@@ -235,7 +235,7 @@ def test_fit_predict_takes_weights() -> None:
 def test_the_fixed_prior_written_out(recipe: Any) -> None:
     parts = [np.full(n, 1 / n) for n in LEVELS]
     options = {"recipe": recipe, "random_state": 0, "absolute_tol": 1e-2}
-    fixed = MerDel(**options).fit(X)
+    fixed = MerDel(prior="fixed", **options).fit(X)
     assert_same(fixed, MerDel(prior=parts, **options).fit(X))
     assert_same(fixed, MerDel(prior=np.concatenate(parts), **options).fit(X))
 
@@ -244,7 +244,7 @@ def test_a_table_of_priors_where_all_variables_have_as_many_levels() -> None:
     rows = simulate(200, 10, 3, levels=3, random_state=0).X
     assert_same(
         MerDel(prior=np.full((10, 3), 1 / 3), random_state=0).fit(rows),
-        MerDel(random_state=0).fit(rows),
+        MerDel(prior="fixed", random_state=0).fit(rows),
     )
 
 
@@ -273,5 +273,7 @@ def test_one_cluster(recipe: Any) -> None:
     assert not model.labels_.any()
     np.testing.assert_array_equal(model.predict_proba(X), 1.0)
     frequencies = np.bincount(X[:, 1], minlength=3)
-    expected = (frequencies + 1 / 3) / (600 + 1)
+    # A learned prior expects what all rows have: in one cluster it changes nothing but the 1 / L.
+    c = 0.0 if model.strengths_ is None else model.strengths_[1]
+    expected = (frequencies * (1 + c / 600) + 1 / 3) / (600 + c + 1)
     np.testing.assert_allclose(model.level_probabilities_[1][0], expected, rtol=1e-9)

@@ -32,7 +32,7 @@ def solved(problem: Problem, labels: np.ndarray) -> Solution:
     stats = count_labels(problem.rows, labels, labels.max() + 1, problem.workers)
     theta = expectations(stats, problem.prior)
     stats = expect_and_count(problem.rows, theta, problem.workers)
-    return Solution(theta, stats, elbo(stats, problem.prior))
+    return Solution(theta, stats, elbo(stats, problem.prior), problem.prior)
 
 
 def check(problem: Problem, before: Solution, after: Solution, history: History) -> None:
@@ -74,7 +74,8 @@ def test_leftovers_are_deleted(seed: int) -> None:
     problem, history = three_groups(seed, 6), History(N)
     labels = np.where(np.random.default_rng(seed).random(N) < 0.02, 3, GROUP)
     stats = count_labels(problem.rows, labels, 4, problem.workers)
-    before = Solution(expectations(stats, problem.prior), stats, elbo(stats, problem.prior))
+    prior = problem.prior
+    before = Solution(expectations(stats, prior), stats, elbo(stats, prior), prior)
     after = delete_moves(problem, before, history)
     check(problem, before, after, history)
     assert [(move.kind, move.clusters) for move in history.moves] == [("delete", (3,))]

@@ -54,7 +54,7 @@ def all_passes(rows: PackedRows, workers: Workers) -> dict[str, Any]:
         "responsibilities": [passes.responsibilities(rows, theta, workers)],
         "overlaps": [passes.overlaps(rows, theta, all_pairs(K), workers)],
         "delete_costs": [passes.delete_costs(rows, theta, workers)],
-        "halves": propose_halves(problem, labels % K, K, 3, rng).stats,
+        "halves": propose_halves(problem, prior, labels % K, K, 3, rng).stats,
     }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fedmerdel.errors import DataError, OptionError
+from fedmerdel.mixture.prior import study_prior
 from fedmerdel.study import POLICIES, Codebook, Policy, Study, Variable, custom_policy
 
 SMOKING = Variable("smoking", ("never", "former", "current"), "text")
@@ -26,7 +27,8 @@ STUDY = Study("frailty", BOOK)
 def test_defaults() -> None:
     assert (STUDY.max_clusters, STUDY.recipe, STUDY.laps, STUDY.alpha) == (20, "default", 5, 0.01)
     assert STUDY.policy is POLICIES["opensafely"]
-    assert (STUDY.prior, STUDY.outcomes, STUDY.row_id, STUDY.labels) == (None, (), None, ())
+    assert (STUDY.prior, STUDY.variable_selection) == ("learned", False)
+    assert (STUDY.outcomes, STUDY.row_id, STUDY.labels) == ((), None, ())
     assert (STUDY.merge_criterion, STUDY.small_clusters) == ("correlation", "absorb")
     assert STUDY.seed == 0
 
@@ -56,12 +58,18 @@ def test_lists_and_numpy_numbers_become_plain() -> None:
     assert len({study, replace(study)}) == 1
 
 
-def test_labels_and_the_prior_of_each_level() -> None:
+def test_labels() -> None:
     study = replace(STUDY, labels={"copd": "COPD"})
     assert (study.label("copd"), study.label("diabetes")) == ("COPD", "diabetes")
-    assert STUDY.level_prior == (1 / 3, 1 / 3, 1 / 3, 0.5, 0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize("way", ["fixed", "learned"])
+def test_the_prior_of_each_level_before_anything_is_learned(way: str) -> None:
+    prior = study_prior(replace(STUDY, prior=way), 30)
+    np.testing.assert_array_equal(prior.eps, (1 / 3, 1 / 3, 1 / 3, 0.5, 0.5, 0.5, 0.5))
+    assert (prior.alpha, prior.n_components, prior.constant) == (0.01, 30, 0.0)
     given = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
-    assert replace(STUDY, prior=given).level_prior == given
+    np.testing.assert_array_equal(study_prior(replace(STUDY, prior=given), 5).eps, given)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +84,11 @@ def test_labels_and_the_prior_of_each_level() -> None:
         ("merge_criterion", ["cosine", None, ("kl",)]),
         ("small_clusters", ["delete", True]),
         ("alpha", [0, -1.0, float("nan"), float("inf"), "0.01", True, None, 10**400]),
-        ("prior", ["fixed", 1.0, (1.0,) * 6, (0.0,) * 7, (True,) * 7, ("a",) * 7, [1e-10] * 7]),
+        ("prior", ["Fixed", 0.0, True, {}, (1.0,) * 6, (0.0,) * 7, (True,) * 7, ("a",) * 7]),
+        ("prior", [[1e-10] * 7, (1.0, 2.0), ((1, 1, 1), (1, 1)), float("nan"), 10**400]),
+        ("variable_selection", [None, 1, "true"]),
+        ("missing", [None, "drop", ["level"]]),
+        ("weight", ["", " ", 1]),
         ("policy", ["opensafely", None, Policy("ons", 3, 0, "x"), Policy("ours", 3, 0, "x")]),
         ("outcomes", ["death", None, [3], ("",), ("death", "death")]),
         ("row_id", ["", 3]),
@@ -96,6 +108,8 @@ def test_values_that_a_field_does_not_take(field: str, values: list[Any]) -> Non
         ({"outcomes": ("copd",)}, "outcome 'copd' is a variable too"),
         ({"row_id": "copd"}, "row_id 'copd' is a variable too"),
         ({"row_id": "death", "outcomes": ("death",)}, "row_id 'death' is an outcome too"),
+        ({"weight": "copd"}, "weight 'copd' is a variable too"),
+        ({"weight": "w", "row_id": "w"}, "weight 'w' is the row_id too"),
         ({"name": "\ud800"}, "half a character"),
         ({"row_id": "\udfff"}, "half a character"),
         ({"labels": {"copd": "x\ud800"}}, "half a character"),
@@ -112,7 +126,7 @@ def test_fields_that_do_not_fit_each_other(fields: dict[str, Any], words: str) -
 
 def test_the_hash_of_a_study_stays_what_it_is() -> None:
     # If this fails, outputs of earlier versions no longer fit their studies: raise FORMAT.
-    assert STUDY.hash == "2d51f6c5dd7f0e710064a5e402e42eaacaecb631e729004b94631a749b07c729"
+    assert STUDY.hash == "000f047e02a8121e0a0fce00e5516d2e9da748d5398d79a2e7933022f1955b2e"
 
 
 @pytest.mark.parametrize(
@@ -128,11 +142,16 @@ def test_the_hash_of_a_study_stays_what_it_is() -> None:
         {"merge_criterion": "kl"},
         {"alpha": 0.02},
         {"prior": (1.0,) * 7},
+        {"prior": "fixed"},
+        {"prior": "fixed", "variable_selection": True},
         {"policy": POLICIES["nhs"]},
         {"policy": custom_policy(8, 5)},
         {"small_clusters": "withhold"},
         {"outcomes": ("death",)},
         {"seed": 1},
+        {"missing": "level"},
+        {"missing": "error"},
+        {"weight": "w"},
     ],
     ids=str,
 )

@@ -15,14 +15,13 @@ from fedmerdel.mixture.expectations import Expectations, expectations
 from fedmerdel.mixture.fit import Fit, Options, fit_mixture
 from fedmerdel.mixture.history import History
 from fedmerdel.mixture.initialise import kmodes_labels, random_labels
-from fedmerdel.mixture.paper import delete_candidate, merge_candidate
-from fedmerdel.mixture.passes import Workers, count_labels, label_rows
+from fedmerdel.mixture.passes import Workers, label_rows
 from fedmerdel.mixture.prior import Prior, uniform_prior
-from fedmerdel.mixture.solution import Problem, pass_on
+from fedmerdel.mixture.solution import Problem
 from fedmerdel.records.packing import PackedRows
 from tests import reference
 from tests.drawn import dense_tables, priors, seeds
-from tests.reference import Dense, Sums, packed, statistics_from, sums_of
+from tests.reference import Dense, packed, sums_of
 
 RECIPES = ["default", "paper"]
 STARTS = {"default": "divide", "paper": "kmodes"}
@@ -295,52 +294,3 @@ def test_kmodes_finds_modes_that_are_apart() -> None:
     labels = kmodes_labels(problem, 12, rng)
     purity = [np.bincount(group[labels == k]).max() for k in np.unique(labels)]
     assert sum(purity) / 300 > 0.98
-
-
-def test_candidates_are_the_papers() -> None:
-    """Appendix C: a pair among the three most alike; a cluster under 5 %, or of three smallest."""
-    table, prior = small_simulation(7)
-    problem = Problem(packed(table), prior, Workers(1))
-    rng = np.random.default_rng(0)
-    labels = rng.permutation(np.repeat(np.arange(6), [150, 120, 60, 35, 19, 16]))
-    stats = count_labels(problem.rows, labels, 6, problem.workers)
-    solution = pass_on(problem, stats)._replace(stats=stats)
-    assert {delete_candidate(solution, rng) for _ in range(60)} == {4, 5}
-    even = solution._replace(stats=stats._replace(T=np.array([90.0, 70, 80, 60, 100, 100])))
-    assert {delete_candidate(even, rng) for _ in range(60)} == {1, 2, 3}
-    pairs = {merge_candidate(problem, solution, "kl", rng) for _ in range(60)}
-    assert len(pairs) == 3
-    anything = {merge_candidate(problem, solution, "random", rng) for _ in range(400)}
-    assert len(anything) == 15
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_proposals_are_made_as_the_paper_says(seed: int) -> None:
-    """Appendix C step by step, on dense arrays, from the same start and for the same clusters."""
-    table, prior = small_simulation(seed)
-    labels = np.random.default_rng(seed).integers(0, 10, 400)
-    # With no laps and two passes allowed: a pass, one merge proposal, one delete proposal.
-    fit = fit_of(table, prior, "paper", seed, init=labels, laps=0, max_iter=2)
-    merge, delete = fit.history.moves[:2]
-    assert (merge.kind, delete.kind) == ("merge", "delete")
-
-    def em(sums: Sums, weights: np.ndarray = table.weights) -> tuple[np.ndarray, Sums]:
-        log_r = reference.e_step(table, expectations(statistics_from(sums), prior))
-        return log_r, reference.m_step(table._replace(weights=weights), log_r)
-
-    log_r, now = em(reference.m_step(table, reference.hard(labels, 10)))
-    assert merge.elbo_before == pytest.approx(reference.seven_term_elbo(now, prior))
-    a, b = merge.clusters
-    together = np.delete(log_r, b, axis=1)
-    together[:, a] = np.logaddexp(log_r[:, a], log_r[:, b])
-    merged_log_r, merged = em(reference.m_step(table, together))
-    assert merge.elbo_after == pytest.approx(reference.seven_term_elbo(merged, prior))
-    if merge.accepted:
-        log_r, now = merged_log_r, merged
-    (k,) = delete.clusters
-    not_its_own = np.where(log_r.argmax(axis=1) == k, 0.0, table.weights)
-    without = Sums(np.delete(now.T, k), [np.delete(S, k, axis=0) for S in now.S], now.h[:-1])
-    _, kept = em(without, not_its_own)
-    _, deleted = em(kept)
-    assert delete.elbo_before == pytest.approx(reference.seven_term_elbo(now, prior))
-    assert delete.elbo_after == pytest.approx(reference.seven_term_elbo(deleted, prior))

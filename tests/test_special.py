@@ -5,10 +5,10 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import gammaln
+from scipy.special import gammaln, polygamma, psi
 
 from fedmerdel.mixture.prior import ln_beta
-from fedmerdel.mixture.special import ln_gamma
+from fedmerdel.mixture.special import digamma_trigamma, ln_gamma
 
 numbers = st.floats(1e-9, 1e9, allow_nan=False)
 
@@ -17,6 +17,17 @@ numbers = st.floats(1e-9, 1e9, allow_nan=False)
 @given(x=numbers)
 def test_ln_gamma(x: float) -> None:
     np.testing.assert_allclose(ln_gamma(x), gammaln(x), rtol=2e-14, atol=2e-14)
+
+
+@settings(max_examples=500, deadline=None)
+@given(ln_x=st.floats(np.log(1e-6), np.log(1e8)))
+def test_digamma_and_trigamma(ln_x: float) -> None:
+    x = float(np.exp(ln_x))
+    first, second = digamma_trigamma(x)
+    # Around its zero at 1.46 the digamma function is a difference of numbers about 1.
+    np.testing.assert_allclose(first, psi(x), rtol=1e-13, atol=1e-14)
+    # Newton steps need no more than the series has.
+    np.testing.assert_allclose(second, polygamma(1, x), rtol=1e-11)
 
 
 @settings(max_examples=100, deadline=None)

@@ -66,7 +66,8 @@ def studies(draw: st.DrawFn) -> Study:
         laps=draw(st.none() | st.integers(0, 100)),
         merge_criterion=draw(st.sampled_from(["correlation", "kl", "bhattacharyya", "random"])),
         alpha=draw(positive),
-        prior=draw(st.none() | st.tuples(*[positive] * n_levels)),
+        prior=draw(st.sampled_from([None, "fixed"]) | st.tuples(*[positive] * n_levels)),
+        variable_selection=draw(st.booleans()),
         policy=draw(st.sampled_from(list(POLICIES.values())) | policies),
         small_clusters=draw(st.sampled_from(["absorb", "withhold"])),
         outcomes=tuple(names[n_variables:-1]),
@@ -162,7 +163,7 @@ def test_the_words_for_none(tmp_path: Path) -> None:
     text = f'{SHORT}\n[model]\nprior = "fixed"\nlaps = "never"\n'
     (tmp_path / "study.toml").write_text(text, encoding="utf-8")
     study = Study.load(tmp_path / "study.toml")
-    assert (study.prior, study.laps) == (None, None)
+    assert (study.prior, study.laps) == ("fixed", None)
 
 
 # Files that are refused
@@ -221,9 +222,9 @@ def test_another_version(version: str, tmp_path: Path) -> None:
         ("[model]\nmerge_criterion = 1", "section [model]: merge_criterion: give one of"),
         ("[model]\nalpha = nan", "section [model]: alpha: give a finite number above 0"),
         ("[model]\nalpha = 2024-01-01", "section [model]: alpha: give a number"),
-        ("[model]\nprior = 3", "section [model]: prior: give 'fixed'"),
-        ("[model]\nprior = [[1, 1], [1, 1]]", "section [model]: prior: give one list a variable"),
-        ("[model]\nprior = [[1, 1, 1], [1, 1], 1]", "section [model]: prior: give one list a"),
+        ("[model]\nprior = 'fix'", "section [model]: prior: give 'learned', 'fixed'"),
+        ("[model]\nprior = [[1, 1], [1, 1]]", "section [model]: prior: give one number for each"),
+        ("[model]\nprior = [[1, 1, 1], [1, 1], 1]", "section [model]: prior: give one number for"),
         ("[model]\nprior = [1, 1]", "section [model]: prior: give one number for each of the 7"),
         ("[disclosure]\npolicy = 'onz'", "section [disclosure]: policy: give one of 'none',"),
         ("[disclosure]\npolicy = 3", "'pcornet', 'custom'"),

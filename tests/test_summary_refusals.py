@@ -65,6 +65,8 @@ def put(at: Any, number: float) -> Callable[[np.ndarray], np.ndarray]:
         ("positive", put(0, np.nan), "positive of outcome 'death'"),
         ("n_components", lambda _: 2, "3 clusters, where 1 to 2"),
         ("elbo", lambda _: float("nan"), "ELBO"),
+        ("selected", lambda _: ("age", "weight"), "selects variables"),
+        ("selected", lambda _: (["age"],), "selects variables"),
         ("study_hash", lambda _: "", "study_hash"),
         ("software", lambda _: None, "software"),
     ],

@@ -1,6 +1,7 @@
 """Bayesian clustering of binary and categorical tables, on one machine and across sites.
 
-`MerDel` clusters one table and finds the number of clusters by itself. Across sites:
+`MerDel` clusters one table and finds the number of clusters by itself; `consensus` and
+`stability` tell what of it does not depend on the start, or on the sample. Across sites:
 `fit_site` at each site gives a `SiteSummary`, the only thing that leaves it; `merge_sites`
 at the centre makes a `GlobalModel` of these; `assign` at each site gives its rows to the
 common clusters.
@@ -31,7 +32,11 @@ from fedmerdel.study.policy import Policy, custom_policy, policy_named
 from fedmerdel.study.protocol import Study
 
 if TYPE_CHECKING:
-    from fedmerdel.estimators import FedMerDel, MerDel
+    from fedmerdel.estimators.consensus import Consensus, consensus
+    from fedmerdel.estimators.federated import FedMerDel
+    from fedmerdel.estimators.merdel import MerDel
+    from fedmerdel.estimators.model_table import ModelRow, ModelTable, model_table
+    from fedmerdel.estimators.stability import Stability, stability
 
 __version__ = "0.1.0"
 
@@ -39,6 +44,7 @@ __all__ = [
     "Ancestor",
     "Assignment",
     "Codebook",
+    "Consensus",
     "ConstantColumnWarning",
     "DataError",
     "FedMerDel",
@@ -47,30 +53,49 @@ __all__ = [
     "FileError",
     "GlobalModel",
     "MerDel",
+    "ModelRow",
+    "ModelTable",
     "Move",
     "NotConvergedWarning",
     "OptionError",
     "Policy",
     "SimulatedTable",
     "SiteSummary",
+    "Stability",
     "Study",
     "Variable",
     "assign",
     "bayes_labels",
+    "consensus",
     "custom_policy",
     "draft_study",
     "fit_site",
     "merge_sites",
+    "model_table",
     "policy_named",
     "score_samples",
     "simulate",
+    "stability",
 ]
+
+_LAZY = {
+    "Consensus": "consensus",
+    "FedMerDel": "federated",
+    "MerDel": "merdel",
+    "ModelRow": "model_table",
+    "ModelTable": "model_table",
+    "Stability": "stability",
+    "consensus": "consensus",
+    "model_table": "model_table",
+    "stability": "stability",
+}
+"""Names that need scikit-learn, and where they are."""
 
 
 def __getattr__(name: str) -> Any:
     """Import the estimators when they are first used: scikit-learn takes longer than all else."""
-    if name in ("FedMerDel", "MerDel"):
-        from fedmerdel import estimators
+    if name in _LAZY:
+        from importlib import import_module
 
-        return getattr(estimators, name)
+        return getattr(import_module(f"fedmerdel.estimators.{_LAZY[name]}"), name)
     raise AttributeError(f"module 'fedmerdel' has no attribute {name!r}")

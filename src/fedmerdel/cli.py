@@ -10,9 +10,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from fedmerdel.cli_text import count, screen, show_check, show_model, show_next, show_review
-from fedmerdel.errors import DataError, FedMerDelError, FedMerDelWarning, FileError
+from fedmerdel.errors import DataError, FedMerDelError, FedMerDelWarning, FileError, OptionError
 from fedmerdel.federation.search import Search
-from fedmerdel.files import check_place
+from fedmerdel.files import check_place, write_text
 from fedmerdel.model.folder import check_model_place
 from fedmerdel.model.global_model import GlobalModel, merge_sites
 from fedmerdel.records.draft import UnusableError, draft_study
@@ -24,6 +24,7 @@ from fedmerdel.site.check import check_site
 from fedmerdel.site.fit_site import prepare_release
 from fedmerdel.site.labels_file import check_labels_place, write_labels
 from fedmerdel.site.site_table import open_site_table, row_ids
+from fedmerdel.study.codebook import Missing
 from fedmerdel.study.protocol import Study
 
 app = typer.Typer(
@@ -69,7 +70,9 @@ def init(
     name: Annotated[str | None, typer.Option(help="Name of the study.")] = None,
     outcome: Annotated[list[str] | None, typer.Option(help="Yes/no column to count.")] = None,
     row_id: Annotated[str | None, typer.Option(help="Column that identifies rows.")] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
+    missing: Annotated[Missing, typer.Option(help="What missing entries are.")] = "ignore",
 ) -> None:
     """Draft a study from a table, or from a data dictionary (variable, levels, label)."""
     if output.exists():
@@ -77,7 +80,13 @@ def init(
     check_place(output)
     try:
         study = draft_study(
-            table, name=name, outcomes=outcome or (), row_id=row_id, exclude=exclude or ()
+            table,
+            name=name,
+            outcomes=outcome or (),
+            row_id=row_id,
+            weight=weight,
+            exclude=exclude or (),
+            missing=missing,
         )
     except UnusableError as error:
         raise DataError(error.advise("--exclude", "--outcome", "--row-id")) from None
@@ -186,6 +195,40 @@ def assign_rows(
 def describe_model(model: ModelFolder) -> None:
     """Show the common clusters: sizes, what marks them, outcomes, sites."""
     show_model(GlobalModel.load(model))
+
+
+@app.command()
+def models(
+    table: TableFile,
+    k: Annotated[str, typer.Option("--k", help="Numbers of classes.")] = "1-8",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="CSV to write.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same gives the same.")] = 0,
+    threads: Threads = 1,
+) -> None:
+    """Compare latent class models of one table by BIC and the like. No row is in the result."""
+    from fedmerdel.estimators.model_table import model_table  # scikit-learn is slow to import
+
+    first, _, last = k.partition("-")
+    if not (first.isdecimal() and (last or first).isdecimal()):
+        raise OptionError("--k: give a number of classes, or the first and last such as 1-8")
+    numbers = range(int(first), int(last or first) + 1)
+    if output is not None:
+        check_place(output)
+        if output.exists() and table.exists() and output.samefile(table):
+            raise FileError(f"file {str(output)!r} is the table itself: name another")
+    try:
+        codebook = draft_study(table, exclude=exclude or ()).codebook
+    except UnusableError as error:
+        raise DataError(
+            f"{error.found}: leave out with --exclude, or cut or group the values first"
+        ) from None
+    rows = open_site_table(table).columns(codebook.names)
+    with screen.status("fitting"):
+        found = model_table(rows, numbers, n_jobs=threads, random_state=seed, codebook=codebook)
+    screen.print(str(found), soft_wrap=True)
+    if output is not None:
+        write_text(output, found.to_csv())
 
 
 def main() -> None:

@@ -36,6 +36,12 @@ def show_check(found: Check, study: Study) -> None:
     screen.print(f"{count(found.n_rows, 'row')}, {variables} of the study")
     if found.ignored:
         screen.print(f"Not looked at, as the study does not name them: {_some(found.ignored)}")
+    if study.weight is not None:
+        screen.print(
+            f"Weights of column {study.weight} sum to {found.total_weight:,.0f}, which the fit "
+            f"takes for the number of rows; they tell as much as {found.effective_rows:,.0f} rows "
+            "of equal weight (Kish)."
+        )
     if found.missing:
         worst = sorted(found.missing.items(), key=lambda entry: -entry[1])
         listed = _some([f"{name} ({share:.1%})" for name, share in worst])
@@ -84,6 +90,11 @@ def show_model(model: GlobalModel) -> None:
     screen.print(
         f"{count(model.n_clusters, 'cluster')} of {rows} at {count(len(model.sites), 'site')}; "
         f"search {model.search!r}, global ELBO {model.lower_bound:,.1f} nats"
+    )
+    told = [model.study.label(name) for name in model.selected]
+    screen.print(
+        f"{len(told)} of {count(len(model.study.codebook.names), 'variable')} tell the clusters "
+        f"apart: {_some(told)}"
     )
     for cluster in described:
         _show_cluster(cluster, model.study)

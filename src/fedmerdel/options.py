@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from fedmerdel.errors import OptionError
 from fedmerdel.mixture.fit import Init, Recipe
-from fedmerdel.study.codebook import Codebook
+from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.level_prior import Expected, checked_prior, chosen_way
 
 ROW_TOLERANCE = 1e-5
@@ -25,6 +25,7 @@ def check_options(estimator: Any) -> None:
     _choice("recipe", estimator.recipe, ("default", "paper"))
     criteria = ("correlation", "kl", "bhattacharyya", "random")
     _choice("merge_criterion", estimator.merge_criterion, criteria)
+    _choice("missing", estimator.missing, get_args(Missing))
     check_whole("max_clusters", estimator.max_clusters, at_least=1)
     check_whole("max_iter", estimator.max_iter, at_least=1)
     if estimator.laps is not None:

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from fedmerdel.records.tables import Table
+from fedmerdel.study.codebook import Missing
 
 
 class CategoricalColumns:
     """Mixin of an estimator whose columns hold categories; before scikit-learn's classes."""
 
+    missing: Missing
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
@@ -35,5 +37,5 @@ class CategoricalColumns:
         tags: Any = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.input_tags.string = True
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = self.missing != "error"
         return tags

@@ -25,21 +25,20 @@ from fedmerdel.options import (
     check_options,
     check_whole,
     checked_seed,
-    chosen_prior,
     chosen_tolerance,
     thread_count,
 )
 from fedmerdel.progress import shown
 from fedmerdel.records.encode import encode
-from fedmerdel.records.infer import infer_codebook
-from fedmerdel.records.packing import PackedRows, repack
+from fedmerdel.records.missing import check_complete, fit_codebook
+from fedmerdel.records.packing import PackedRows
 from fedmerdel.records.tables import open_table
 from fedmerdel.release.cells import HardCounts
 from fedmerdel.release.disclosure import protect
 from fedmerdel.release.summary import SiteSummary, check_site_name, make_summary
 from fedmerdel.site.assign import site_expectations
 from fedmerdel.site.local_fit import LocalFit, fit_rows, site_starts
-from fedmerdel.study.codebook import Codebook
+from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.policy import policy_named
 from fedmerdel.study.protocol import Study
 
@@ -73,6 +72,9 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
     prior, variable_selection
         See `MerDel`. A learned prior is learned at each site, and by the centre from the sum
         of their statistics; variables are selected by what the sites selected.
+    missing : {"ignore", "level", "error"}, default="ignore"
+        What missing entries are; see `MerDel`. With "level", every variable has the level, as
+        in a `Study`, since a site can't know where the others have missing entries.
     codebook : Codebook or None, default=None
         Variables and levels. None takes them from the table given to `fit`.
     n_jobs : int or None, default=None
@@ -131,6 +133,7 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         n_init: int | None = None,
         prior: Literal["learned", "fixed"] | Any = None,
         variable_selection: bool = False,
+        missing: Missing = "ignore",
         codebook: Codebook | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -149,6 +152,7 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         self.n_init = n_init
         self.prior = prior
         self.variable_selection = variable_selection
+        self.missing = missing
         self.codebook = codebook
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -179,14 +183,14 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         if self.n_batches is not None:
             check_whole("n_batches", self.n_batches, at_least=1)
         table = open_table(X)
-        codebook = self.codebook if self.codebook is not None else infer_codebook(table)
-        rows = encode(table, codebook, sample_weight, owner=type(self).__name__)
         entropy = int(checked_seed(self.random_state).randint(2**31 - 1))
+        study = self._study(fit_codebook(table, self.codebook, self.missing), entropy)
+        codebook = study.codebook
+        rows = encode(table, codebook, sample_weight, owner=type(self).__name__)
         names, site = self._sites(groups, rows.n_rows, np.random.default_rng(entropy))
         # A site whose rows all have weight 0 has nothing to say; they are labelled all the same.
         weighty = np.flatnonzero(rows.weights)
         sites = np.unique(site[weighty]).tolist()
-        study = self._study(codebook, entropy)
         seeds = np.random.SeedSequence(entropy).spawn(len(names))
         with Workers(thread_count(self.n_jobs)) as workers:
             fits = {
@@ -246,6 +250,8 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         table = open_table(X)
         self._note_columns(X, table, reset=False)
+        if self.missing == "error":
+            check_complete(table)
         return encode(table, self.codebook_, owner=type(self).__name__)
 
     def _sites(
@@ -286,8 +292,9 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
             laps=self.laps,
             merge_criterion=self.merge_criterion,
             alpha=float(self.alpha),
-            prior=chosen_prior(self, codebook),
+            prior=self.prior,
             variable_selection=self.variable_selection,
+            missing=self.missing,
             policy=policy_named("none"),
             seed=entropy,
         )
@@ -303,13 +310,13 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
             merge_criterion=self.merge_criterion,
             tol=chosen_tolerance(self.tol, self.absolute_tol, self.recipe, total),
             max_iter=self.max_iter,
-            n_init=site_starts(rows.n_rows) if self.n_init is None else self.n_init,
+            n_init=site_starts(total) if self.n_init is None else self.n_init,
             thorough=False,
         )
         prior = study_prior(study, study.max_clusters)
         learned = what_is_learned(study.prior, study.variable_selection)
         with shown(self.verbose, rows.n_rows, total) as watch:
-            return fit_rows(repack(rows), prior, learned, options, seed, workers, watch)
+            return fit_rows(rows, prior, learned, options, seed, workers, watch)
 
 
 def _labels(

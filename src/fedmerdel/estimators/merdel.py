@@ -39,10 +39,10 @@ from fedmerdel.options import (
 from fedmerdel.progress import shown
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.encode import decode, encode
-from fedmerdel.records.infer import infer_codebook
+from fedmerdel.records.missing import check_complete, fit_codebook
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.records.tables import open_table
-from fedmerdel.study.codebook import Codebook
+from fedmerdel.study.codebook import Codebook, Missing
 
 
 class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
@@ -88,6 +88,13 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
     variable_selection : bool, default=False
         Select variables as the paper does (appendices A and B): each has a probability of
         telling clusters apart, and is left out of the clusters by what is missing to 1.
+    missing : {"ignore", "level", "error"}, default="ignore"
+        What missing entries (None, NaN, null, empty text) are. "ignore" leaves them out of
+        the likelihood: the row keeps its other entries, and every row gets a label. "level"
+        makes missing a level of its own, the last one and named ``"(missing)"``, of each
+        variable that has missing entries in the table given to `fit`; where another
+        variable's entries are missing in `predict`, they are left out, for the fit has
+        learned nothing of them. "error" refuses a table with missing entries.
     codebook : Codebook or None, default=None
         Variables and levels. None takes them from the table given to `fit`.
     n_jobs : int or None, default=None
@@ -137,9 +144,8 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
 
     Notes
     -----
-    Missing entries (None, NaN, null) are left out of the likelihood: the row keeps its
-    other entries, and every row gets a label. Levels that `codebook_` does not list are
-    refused by `predict`.
+    Levels that `codebook_` does not list are refused by `predict`; to set such entries to
+    missing leaves them out.
 
     Examples
     --------
@@ -165,6 +171,7 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         n_init: int = 1,
         prior: Literal["learned", "fixed"] | Any = None,
         variable_selection: bool = False,
+        missing: Missing = "ignore",
         codebook: Codebook | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -182,6 +189,7 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         self.n_init = n_init
         self.prior = prior
         self.variable_selection = variable_selection
+        self.missing = missing
         self.codebook = codebook
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -209,7 +217,7 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         check_whole("n_init", self.n_init, at_least=1)
         seed = checked_seed(self.random_state)
         table = open_table(X)
-        codebook = self.codebook if self.codebook is not None else infer_codebook(table)
+        codebook = fit_codebook(table, self.codebook, self.missing)
         rows = encode(table, codebook, sample_weight, owner=type(self).__name__)
         init = checked_init(self.init, self.recipe, self.max_clusters, rows.n_rows)
         all_rows = index = None
@@ -295,7 +303,8 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         -------
         X : array (n_samples, P)
             Rows with the values and in the order of `codebook_`: int64 or bool if all
-            variables are of that kind, objects otherwise.
+            variables are of that kind, objects otherwise. None where missing is a level
+            and was drawn.
         labels : int64 array (n_samples,)
             Their clusters.
         """
@@ -378,6 +387,8 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         table = open_table(X)
         self._note_columns(X, table, reset=False)
+        if self.missing == "error":
+            check_complete(table)
         return encode(table, self.codebook_, owner=type(self).__name__)
 
     def _workers(self) -> Workers:

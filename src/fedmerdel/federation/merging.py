@@ -87,12 +87,16 @@ class Merging:
 
     def gains(self, a: int, others: IntArray) -> FloatArray:
         """Return at least what merging group ``a`` with each of others adds to the ELBO."""
-        T, S = self.T[a] + self.T[others], self.S[a] + self.S[others]
-        apart = self.evidence[a] + self.evidence[others]
-        gains = cluster_evidence(T, S, self.prior) - apart
+        gains = self.gains_without_overlap(a, others)
         for at in np.flatnonzero((self.sites[others] & self.sites[a]).any(axis=1)):
             gains[at] -= self.overlap(a, int(others[at]))
-        return np.asarray(gains)
+        return gains
+
+    def gains_without_overlap(self, a: int, others: IntArray) -> FloatArray:
+        """Return what each of these merges would gain if no row were in both groups."""
+        T, S = self.T[a] + self.T[others], self.S[a] + self.S[others]
+        apart = self.evidence[a] + self.evidence[others]
+        return np.asarray(cluster_evidence(T, S, self.prior) - apart)
 
     def overlap(self, a: int, b: int) -> float:
         """Return at least Q(a, b): the sum over clusters of a and b at the same site."""

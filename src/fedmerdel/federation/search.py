@@ -25,8 +25,8 @@ N_CANDIDATES = 3
 REJECTIONS = 10
 """It stops when this many proposals in a row were rejected."""
 
-SWEEPS = 20
-"""Most rounds in which every local cluster may change its group."""
+SWEEPS = 30
+"""Most times that every local cluster may change its group."""
 
 LEAST_GAIN = 1e-6
 """Nats that a change must gain: less is rounding."""
@@ -97,18 +97,26 @@ def merge_clear(merging: Merging) -> None:
     site's own clusters hardly share a row, responsibilities that stay as they are tell the
     truth about a merge; where they overlap, they don't, and pieces stay apart.
     """
-    while True:
-        best, pair = 0.0, None
-        alive = np.flatnonzero(merging.alive)
-        for at, a in enumerate(alive[:-1].tolist()):
-            others = alive[at + 1 :]
-            gains = merging.gains(a, others)
-            for b, gain in zip(others.tolist(), gains.tolist(), strict=True):
-                if gain > best and merging.overlap(a, b) <= CLEAR * gain:
-                    best, pair = gain, (a, b)
-        if pair is None:
-            return
-        merging.merge(*pair)
+    n = len(merging.T)
+    gains = np.full((n, n), -np.inf)
+    for a in range(n):
+        _note_clear(merging, gains, a, np.arange(a + 1, n))
+    while gains.max(initial=-np.inf) > 0:
+        a, b = (int(at) for at in np.unravel_index(gains.argmax(), gains.shape))
+        merging.merge(a, b)
+        gains[[a, b]] = -np.inf
+        gains[:, [a, b]] = -np.inf
+        others = np.flatnonzero(merging.alive)
+        _note_clear(merging, gains, a, others[others != a])
+
+
+def _note_clear(merging: Merging, gains: FloatArray, a: int, others: IntArray) -> None:
+    """Note what merging group ``a`` with each of others gains, if they hardly overlap."""
+    found = merging.gains_without_overlap(a, others)
+    for b, gain in zip(others[found > 0].tolist(), found[found > 0].tolist(), strict=True):
+        overlap = merging.overlap(a, b)
+        if overlap <= CLEAR * (gain - overlap):
+            gains[a, b] = gain - overlap
 
 
 def merge_best_first(merging: Merging) -> None:
@@ -139,47 +147,89 @@ def merge_best_first(merging: Merging) -> None:
 
 
 def move_singly(local: LocalClusters, prior: Prior, groups: list[IntArray]) -> list[IntArray]:
-    """Let each local cluster change to the group where the ELBO is highest, until none does.
+    """Let single local clusters change their group where that gains, until none does.
 
     Merging best first never takes back: a cluster that joined early may fit another group
     better once that has grown. As before, no group gets two clusters of one site; where a
-    cluster would rather be alone, it is.
+    cluster would rather be alone, it is. In each sweep all changes are judged together, and
+    those that promise a gain are made in turn, the best first, if they still gain.
     """
-    stats = local.stats
-    group = np.empty(stats.n_clusters, dtype=np.int64)
-    for k, members in enumerate(groups):
-        group[members] = k
-    n_groups = len(groups) + 1  # the last one is empty: a place to be alone
-    T, S = np.zeros(n_groups), np.zeros((n_groups, stats.S.shape[1]))
-    np.add.at(T, group, stats.T)
-    np.add.at(S, group, stats.S)
-    evidence = cluster_evidence(T, S, prior)
+    stats, places = local.stats, _Places(local, groups)
     for _ in range(SWEEPS):
+        places.add_empty()
+        gains = places.gains(prior)
+        best = gains.argmax(axis=1)
+        promise = gains[np.arange(stats.n_clusters), best]
         moved = False
-        for i in range(stats.n_clusters):
-            own = int(group[i])
-            # Rounding may leave a little below 0 where nothing is left.
-            left = max(T[own] - stats.T[i], 0.0), np.maximum(S[own] - stats.S[i], 0.0)
-            without = cluster_evidence(np.array([left[0]]), left[1][None], prior)[0]
-            gain = cluster_evidence(T + stats.T[i], S + stats.S[i], prior) - evidence
-            gain[own] = evidence[own] - without
-            taken = group[(local.site == local.site[i]) & (np.arange(len(group)) != i)]
-            gain[taken] = -np.inf
-            best = int(gain.argmax())
-            if gain[best] <= gain[own] + LEAST_GAIN:
-                continue
-            T[own], S[own], evidence[own] = *left, without
-            T[best] += stats.T[i]
-            S[best] += stats.S[i]
-            evidence[best] = cluster_evidence(T[best : best + 1], S[best : best + 1], prior)[0]
-            group[i], moved = best, True
-            if best == n_groups - 1:
-                n_groups += 1
-                T, S = np.append(T, 0.0), np.vstack([S, np.zeros(S.shape[1])])
-                evidence = np.append(evidence, 0.0)
+        for i in np.argsort(-promise, kind="stable"):
+            if promise[i] <= LEAST_GAIN:
+                break
+            moved |= places.move(int(i), int(best[i]), prior)
         if not moved:
             break
-    return [np.flatnonzero(group == k) for k in np.unique(group)]
+    return [np.flatnonzero(places.own == g) for g in np.unique(places.own)]
+
+
+class _Places:
+    """Which group each local cluster is in, and the groups' sums."""
+
+    def __init__(self, local: LocalClusters, groups: list[IntArray]) -> None:
+        self.local = local
+        self.own = np.empty(local.stats.n_clusters, dtype=np.int64)
+        for g, members in enumerate(groups):
+            self.own[members] = g
+        self.T, self.S = np.zeros(len(groups)), np.zeros((len(groups), local.stats.S.shape[1]))
+        np.add.at(self.T, self.own, local.stats.T)
+        np.add.at(self.S, self.own, local.stats.S)
+        # What each cluster adds to each group, known for the groups that stayed as they were.
+        self.joining = np.zeros((len(self.own), len(groups)))
+        self.changed = set(range(len(groups)))
+
+    def add_empty(self) -> None:
+        """Make a group without a cluster: a place to be alone."""
+        self.T = np.append(self.T, 0.0)
+        self.S = np.vstack([self.S, np.zeros(self.S.shape[1])])
+        self.joining = np.column_stack([self.joining, np.zeros(len(self.own))])
+        self.changed.add(len(self.T) - 1)
+
+    def gains(self, prior: Prior) -> FloatArray:
+        """Return what each change of group would gain: (C, groups)."""
+        everyone = np.arange(len(self.own))
+        for g in self.changed:
+            self.joining[:, g] = self._joining(everyone, g, prior)
+        self.changed.clear()
+        gains = self.joining - self.joining[everyone, self.own][:, None]
+        taken = np.zeros((self.local.n_sites, len(self.T)), dtype=bool)
+        taken[self.local.site, self.own] = True
+        gains[taken[self.local.site]] = -np.inf
+        return np.asarray(gains)
+
+    def move(self, i: int, g: int, prior: Prior) -> bool:
+        """Let a cluster change its group if that gains as things are now."""
+        left, one = int(self.own[i]), np.array([i])
+        if np.any(self.local.site[self.own == g] == self.local.site[i]):
+            return False
+        gain = self._joining(one, g, prior)[0] - self._joining(one, left, prior)[0]
+        if gain <= LEAST_GAIN:
+            return False
+        stats = self.local.stats
+        self.own[i] = g
+        self.changed |= {left, g}
+        self.T[g] += stats.T[i]
+        self.S[g] += stats.S[i]
+        # Summed anew, not subtracted: nothing is left by rounding where nobody is.
+        self.T[left] = stats.T[self.own == left].sum()
+        self.S[left] = stats.S[self.own == left].sum(axis=0)
+        return True
+
+    def _joining(self, clusters: IntArray, g: int, prior: Prior) -> FloatArray:
+        """Return what each of these clusters adds to the ELBO by being in a group."""
+        stats = self.local.stats
+        sign = np.where(self.own[clusters] == g, -1.0, 1.0)
+        T = np.maximum(self.T[g] + sign * stats.T[clusters], 0.0)
+        S = np.maximum(self.S[g] + sign[:, None] * stats.S[clusters], 0.0)
+        evidence = cluster_evidence(self.T[g : g + 1], self.S[g : g + 1], prior)[0]
+        return np.asarray(sign * (cluster_evidence(T, S, prior) - evidence))
 
 
 def _tree(local: LocalClusters, prior: Prior) -> list[IntArray]:

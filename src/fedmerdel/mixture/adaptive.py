@@ -21,6 +21,7 @@ from fedmerdel.mixture.passes import count_labels, label_rows
 from fedmerdel.mixture.solution import Problem, Solution, pass_on
 from fedmerdel.mixture.splits import propose_halves
 from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.records.collapse import WORTH_SHARE
 from fedmerdel.records.packing import PackedRows, repack
 
 ROWS_PER_CLUSTER = 100
@@ -197,10 +198,14 @@ def _growing_samples(
     for each time they were drawn; so a row of weight three is drawn as three rows are.
     """
     size = ROWS_PER_CLUSTER * max_clusters
-    total = np.cumsum(rows.weights)
-    while 2 * size <= rows.n_rows:
-        points = np.sort(rng.random(size)) * total[-1]
-        drawn, times = np.unique(np.searchsorted(total, points, side="right"), return_counts=True)
+    ends = np.cumsum(rows.weights)
+    # How many samples: by weight, as three rows may be written as one. Unless many have been
+    # joined: then a large sample of them would cost more than all of them do.
+    total = ends[-1]
+    n_rows = rows.n_rows if rows.n_rows <= WORTH_SHARE * total else total
+    while 2 * size <= n_rows:
+        points = np.sort(rng.random(size)) * total
+        drawn, times = np.unique(np.searchsorted(ends, points, side="right"), return_counts=True)
         drawn = np.minimum(drawn, rows.n_rows - 1)
         yield repack(rows.take(drawn)._replace(weights=times.astype(np.float64)))
         size *= GROWTH

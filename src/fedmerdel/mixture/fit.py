@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -10,10 +9,10 @@ import numpy as np
 
 from fedmerdel.mixture.adaptive import Limits, fit_adaptive
 from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.history import History
+from fedmerdel.mixture.history import History, InTurn, Watch
 from fedmerdel.mixture.initialise import start_labels
 from fedmerdel.mixture.paper import Schedule, fit_paper
-from fedmerdel.mixture.passes import count_labels, label_rows
+from fedmerdel.mixture.passes import Workers, count_labels, label_rows
 from fedmerdel.mixture.prior import IntArray, Prior
 from fedmerdel.mixture.similarity import MergeCriterion
 from fedmerdel.mixture.solution import Problem, Solution, pass_on
@@ -87,10 +86,21 @@ def fit_mixture(
     problem: Problem,
     options: Options,
     seed: np.random.SeedSequence,
-    watch: Callable[[History], None] | None = None,
+    watch: Watch | None = None,
 ) -> Fit:
-    """Fit from each start and return the one with the highest ELBO, the first of equals."""
-    fits = [_fit_once(problem, options, start, watch) for start in seed.spawn(options.n_init)]
+    """Fit from each start and return the one with the highest ELBO, the first of equals.
+
+    Starts run side by side where there are threads for it; the result is the same. ``watch``
+    is then called from several threads, one at a time.
+    """
+    starts = seed.spawn(options.n_init)
+    watched = InTurn(watch)
+
+    def fit_from(start: int, workers: Workers) -> Fit:
+        with watched.part(start) as part:
+            return _fit_once(problem._replace(workers=workers), options, starts[start], part)
+
+    fits = problem.workers.apart(options.n_init, fit_from)
     return max(fits, key=lambda fit: fit.elbo)
 
 
@@ -98,7 +108,7 @@ def _fit_once(
     problem: Problem,
     options: Options,
     seed: np.random.SeedSequence,
-    watch: Callable[[History], None] | None,
+    watch: Watch | None,
 ) -> Fit:
     history = History(problem.rows.n_rows, watch)
     solution, converged = _search(problem, options, np.random.default_rng(seed), history)

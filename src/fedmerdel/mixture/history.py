@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Literal
 
 MoveKind = Literal["merge", "delete", "split", "swap"]
@@ -102,3 +104,36 @@ class History:
         self.n_clusters = n_clusters
         if self.watch is not None:
             self.watch(self)
+
+
+Watch = Callable[[History], None]
+
+
+class InTurn:
+    """A watcher of fits that run side by side: sees one of them, the first under way."""
+
+    def __init__(self, watch: Watch | None) -> None:
+        self._watch = watch
+        self._under_way: set[int] = set()
+        self._lock = Lock()
+
+    @contextmanager
+    def part(self, number: int) -> Iterator[Watch | None]:
+        """Give the watcher of one fit, for as long as it runs."""
+        watch = self._watch
+        if watch is None:
+            yield None
+            return
+
+        def tell(history: History) -> None:
+            with self._lock:
+                if number == min(self._under_way):
+                    watch(history)
+
+        with self._lock:
+            self._under_way.add(number)
+        try:
+            yield tell
+        finally:
+            with self._lock:
+                self._under_way.remove(number)

@@ -34,6 +34,7 @@ class Workers:
     """A pool of threads for passes; one thread needs no pool."""
 
     def __init__(self, n_threads: int = 1) -> None:
+        self.n_threads = n_threads
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
     def __enter__(self) -> Workers:
@@ -63,6 +64,22 @@ class Workers:
     def each_chunk(self, n_rows: int, work: Callable[[int, int], None]) -> None:
         """Call ``work(start, stop)`` for each chunk of the rows."""
         deque(self.over_chunks(n_rows, work), maxlen=0)
+
+    def apart(self, n_tasks: int, work: Callable[[int, Workers], Part]) -> list[Part]:
+        """Return ``work(task, workers)`` of each task; tasks run side by side.
+
+        Each is given threads of its own: one of this pool that waited for another of it
+        could wait for ever.
+        """
+        if self._pool is None or n_tasks == 1:
+            return [work(task, self) for task in range(n_tasks)]
+        threads = max(1, self.n_threads // n_tasks)
+
+        def alone(task: int) -> Part:
+            with Workers(threads) as workers:
+                return work(task, workers)
+
+        return list(self._pool.map(alone, range(n_tasks)))
 
 
 def expect_and_count(rows: PackedRows, theta: Expectations, workers: Workers) -> Statistics:

@@ -135,7 +135,7 @@ def _condition_levels(codebook: Codebook) -> list[int]:
     """Return the positions, among all levels, of those that say that a condition is there."""
     found = []
     for variable, start in zip(codebook.variables, codebook.level_offsets[:-1], strict=True):
-        levels = [level.lower() for level in variable.levels]
+        levels = [level.lower() for level in variable.observed]
         found += [
             int(start) + levels.index(present)
             for absent, present in CONDITIONS

@@ -31,7 +31,7 @@ def sample(
     Returns
     -------
     X : object array (n_rows, P)
-        Values of the codebook.
+        Values of the codebook; None where missing is a level and was drawn.
     clusters : int64 array (n_rows,)
         The cluster of each.
 
@@ -46,5 +46,5 @@ def sample(
     levels, clusters = draw(model.statistics, model.prior, n_rows, rng)
     X = np.empty(levels.shape, dtype=object)
     for j, variable in enumerate(model.study.codebook.variables):
-        X[:, j] = np.array(variable.values, dtype=object)[levels[:, j]]
+        X[:, j] = np.array([*variable.values, None], dtype=object)[levels[:, j]]
     return X, clusters

@@ -9,7 +9,7 @@ from fedmerdel.compiled import kernel
 from fedmerdel.records.packing import PackedRows
 
 MIN_TRIAL = 16_384
-"""Rows looked at before the whole table is, at least; else an eighth of it."""
+"""Rows, by weight, looked at before the whole table is, at least; else an eighth of it."""
 
 TRIAL_SHARE = 0.97
 """No more is done if a greater share of the trial rows are distinct.
@@ -17,7 +17,7 @@ TRIAL_SHARE = 0.97
 Among equally likely rows, 97 % of an eighth become 80 % of all; of real ones, more."""
 
 WORTH_SHARE = 0.8
-"""The rows stay as they are if a greater share of all rows are distinct."""
+"""The rows stay as they are if more are distinct than this share of their weight."""
 
 _SEED = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x100000001B3)
@@ -30,7 +30,9 @@ def collapse(rows: PackedRows) -> tuple[PackedRows, NDArray[np.int64] | None]:
 
     Nothing is done where it would not pay: if more than 80 % of all rows are distinct, or
     more than 97 % of the first eighth (of the first 16,384, if that is more). Both depend
-    on the data alone, so the same table always gives the same rows.
+    on the data alone, so the same table always gives the same rows. A row of weight three
+    counts as three rows here, so that a table with weights becomes what the same table
+    with its rows repeated does.
 
     Parameters
     ----------
@@ -44,14 +46,17 @@ def collapse(rows: PackedRows) -> tuple[PackedRows, NDArray[np.int64] | None]:
     index : int64 array (N,) or None
         Row of `collapsed` that each row became; None if nothing was done.
     """
-    n_rows = rows.n_rows
-    n_trial = max(MIN_TRIAL, n_rows // 8)
-    if n_rows > n_trial:
+    ends = np.cumsum(rows.weights)
+    # Weights that add up to less than the rows would make every row look distinct.
+    total = max(ends[-1], float(rows.n_rows))
+    trial = max(float(MIN_TRIAL), total // 8)
+    n_trial = int(np.searchsorted(ends - rows.weights, trial * ends[-1] / total))
+    if n_trial < rows.n_rows:
         _, firsts = find_distinct(rows.codes[:n_trial])
-        if len(firsts) > TRIAL_SHARE * n_trial:
+        if len(firsts) > TRIAL_SHARE * trial:
             return rows, None
     index, firsts = find_distinct(rows.codes)
-    if len(firsts) > WORTH_SHARE * n_rows:
+    if len(firsts) > WORTH_SHARE * total:
         return rows, None
     weights = np.bincount(index, rows.weights, len(firsts)).astype(np.float64, copy=False)
     return PackedRows(rows.codes[firsts], weights, rows.packing), index

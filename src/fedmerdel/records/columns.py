@@ -50,6 +50,12 @@ class Column:
         """Whether a look at the rows is needed to know if entries are missing."""
         return self.numbers.dtype.kind == "f"
 
+    @property
+    def n_missing(self) -> int:
+        """How many entries are missing."""
+        absent = self.numbers != self.numbers
+        return int((absent if self.missing is None else absent | self.missing).sum())
+
     def fill(self, out: NDArray[np.uint16], start: int) -> None:
         """Write positions of the rows from `start` on; see `scan`."""
         rows = slice(start, start + len(out))

@@ -11,7 +11,15 @@ from fedmerdel.errors import ConstantColumnWarning, DataError, OptionError
 from fedmerdel.records.columns import Column, Table
 from fedmerdel.records.infer import infer_codebook
 from fedmerdel.records.readable import open_readable, short_reason
-from fedmerdel.study.codebook import BOOLEANS, Codebook, Kind, Variable, level_number, level_text
+from fedmerdel.study.codebook import (
+    BOOLEANS,
+    Codebook,
+    Kind,
+    Missing,
+    Variable,
+    level_number,
+    level_text,
+)
 from fedmerdel.study.protocol import Study
 
 FEW_LEVELS = 5
@@ -47,7 +55,9 @@ def draft_study(
     name: str | None = None,
     outcomes: Sequence[str] = (),
     row_id: str | None = None,
+    weight: str | None = None,
     exclude: Sequence[str] = (),
+    missing: Missing = "ignore",
 ) -> Study:
     """Draft a study for people to review.
 
@@ -63,8 +73,12 @@ def draft_study(
         Columns that are counted in each cluster, and are no variables.
     row_id : str, optional
         Column that says which row is which, and is no variable.
+    weight : str, optional
+        Column that holds the weight of each row, and is no variable.
     exclude : sequence of str
         Further columns that are no variables.
+    missing : {"ignore", "level", "error"}, default="ignore"
+        What missing entries are; see `Study`.
 
     Returns
     -------
@@ -88,22 +102,26 @@ def draft_study(
         if isinstance(given, str):
             raise OptionError(f"{field}: give a list of names")
     table, unreadable, _ = open_readable(source)
-    aside = [*outcomes, *([] if row_id is None else [row_id]), *exclude]
+    aside = [*outcomes, *(name for name in (row_id, weight) if name is not None), *exclude]
     roles = {known.strip().lower(): known for known in table.names} if table.named else {}
     if {"variable", "levels"} <= roles.keys():
         codebook, labels = _read_dictionary(table, roles, aside, exclude)
     else:
-        codebook, labels = _read_rows(table, unreadable, aside), {}
+        codebook, labels = _read_rows(table, unreadable, aside, missing == "level"), {}
     return Study(
         _name_of(source) if name is None else name,
         codebook,
         outcomes=tuple(outcomes),
         row_id=row_id,
+        weight=weight,
         labels=labels,
+        missing=missing,
     )
 
 
-def _read_rows(table: Table, unreadable: Mapping[str, str], aside: Sequence[str]) -> Codebook:
+def _read_rows(
+    table: Table, unreadable: Mapping[str, str], aside: Sequence[str], missing_level: bool
+) -> Codebook:
     _check_known(aside, (*table.names, *unreadable), f"{table.prefix}the table has no column")
     left = [name for name in table.names if name not in aside]
     unusable = {name: why for name, why in unreadable.items() if name not in aside}
@@ -112,10 +130,13 @@ def _read_rows(table: Table, unreadable: Mapping[str, str], aside: Sequence[str]
     if not unusable:
         try:
             kept = table.select(left)
-            codebook = infer_codebook(kept)
+            # A column of one level and missing entries is no constant one if missing is a level.
+            codebook = infer_codebook(kept, missing_level=missing_level)
             unusable = _identifiers(codebook, kept)
             if not unusable:
-                return Codebook(tuple(_with_both(v) for v in codebook.variables))
+                return Codebook(
+                    tuple(_with_both(v.name, v.observed, v.kind) for v in codebook.variables)
+                )
         except DataError:
             pass  # it names one column only
     for name in left:
@@ -137,25 +158,20 @@ def _identifiers(codebook: Codebook, table: Table) -> dict[str, str]:
     """
     found = {}
     for variable, column in zip(codebook.variables, table.columns, strict=True):
-        n_levels = len(variable.levels)
-        if n_levels > FEW_LEVELS and 2 * n_levels > (n_entries := _n_entries(column)):
+        n_levels, n_entries = len(variable.observed), len(column.numbers) - column.n_missing
+        if n_levels > FEW_LEVELS and 2 * n_levels > n_entries:
             found[variable.name] = (
                 f"looks like an identifier, with {n_levels} distinct values in {n_entries} entries"
             )
     return found
 
 
-def _n_entries(column: Column) -> int:
-    known = column.numbers == column.numbers
-    return int((known if column.missing is None else known & ~column.missing).sum())
-
-
-def _with_both(variable: Variable) -> Variable:
-    if variable.kind == "boolean":
-        return Variable(variable.name, tuple(BOOLEANS), "boolean")
-    if variable.kind == "integer" and set(variable.levels) < {"0", "1"}:
-        return Variable(variable.name, ("0", "1"), "integer")
-    return variable
+def _with_both(name: str, levels: tuple[str, ...], kind: Kind) -> Variable:
+    if kind == "boolean":
+        levels = tuple(BOOLEANS)
+    elif kind == "integer" and set(levels) < {"0", "1"}:
+        levels = ("0", "1")
+    return Variable(name, levels, kind)
 
 
 def _read_dictionary(

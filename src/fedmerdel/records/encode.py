@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from fedmerdel.errors import DataError
 from fedmerdel.records.columns import Column, Table
 from fedmerdel.records.infer import check_numbers, infer_codebook, listing
+from fedmerdel.records.missing import columns_with_missing
 from fedmerdel.records.packing import PackedRows, Packing, plan_packing, states_that_pay
 from fedmerdel.records.scan import BEYOND, HIGH, LOW, MISSING, N_POSITIONS, blocks, pack_block
+from fedmerdel.records.weights import checked_weights
 from fedmerdel.study.codebook import BOOLEANS, Codebook, Variable, level_number
 
 __all__ = ["decode", "encode", "infer_codebook"]
@@ -43,8 +45,9 @@ def encode(
     Returns
     -------
     PackedRows
-        Variables in the order of the codebook. A variable has a digit for missing only
-        if its column has missing entries.
+        Variables in the order of the codebook. Missing entries have the level that the
+        variable has for them, or else a digit of their own, which a variable has only if
+        entries of its column are missing.
 
     Raises
     ------
@@ -54,11 +57,11 @@ def encode(
     """
     sources = _match_columns(table, codebook, owner)
     columns = [table.columns[at] for at in sources]
-    weights = _weights(sample_weight, table.n_rows)
-    has_missing = np.array([column.missing is not None for column in columns])
+    weights = checked_weights(sample_weight, table.n_rows)
     if any(column.may_miss for column in table.columns):
         check_numbers(table)
-        has_missing |= table.profile.missing[sources]
+    leveled = np.array([variable.missing_level for variable in codebook.variables])
+    has_missing = columns_with_missing(table)[sources] & ~leveled
     packing = plan_packing(codebook.n_levels, has_missing, states_that_pay(table.n_rows))
     codes = np.empty((table.n_rows, packing.n_codes), dtype=np.uint8)
 
@@ -92,7 +95,7 @@ def decode(level_numbers: NDArray[Any], codebook: Codebook) -> NDArray[Any]:
     Parameters
     ----------
     level_numbers : integer array (N, P)
-        Number of each entry's level; the number of levels stands for missing.
+        Number of each entry's level; the number of observed levels stands for missing.
     codebook : Codebook
         The variables and their levels.
 
@@ -107,7 +110,8 @@ def decode(level_numbers: NDArray[Any], codebook: Codebook) -> NDArray[Any]:
         raise ValueError(f"expected an array of {len(codebook.variables)} columns")
     kinds = {variable.kind for variable in codebook.variables}
     dtype: type[Any] = object
-    if len(kinds) == 1 and not np.any(level_numbers == codebook.n_levels):
+    observed = np.array([len(variable.observed) for variable in codebook.variables])
+    if len(kinds) == 1 and not np.any(level_numbers == observed):
         dtype = {"integer": np.int64, "boolean": np.bool_, "text": object}[kinds.pop()]
     values = np.empty(level_numbers.shape, dtype=dtype)
     for j, variable in enumerate(codebook.variables):
@@ -144,30 +148,6 @@ def _match_columns(table: Table, codebook: Codebook, owner: str) -> NDArray[np.i
     return np.array([position[name] for name in codebook.names], dtype=np.int64)
 
 
-def _weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
-    if sample_weight is None:
-        return np.ones(n_rows)
-    try:
-        weights = np.array(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("sample_weight must be numbers, one for each row") from None
-    if weights.ndim == 0:
-        weights = np.full(n_rows, weights)
-    if weights.ndim != 1:
-        raise DataError(f"sample_weight must be 1D, got {weights.ndim}D: give one for each row")
-    if len(weights) != n_rows:
-        raise DataError(
-            f"sample_weight has {len(weights)} entries for {n_rows} rows: give one for each row"
-        )
-    if not np.all(np.isfinite(weights)):
-        raise DataError("sample_weight holds NaN or infinity (inf): give finite numbers")
-    if np.any(weights < 0):
-        raise DataError("sample_weight holds negative numbers: give numbers of at least 0")
-    if not np.any(weights > 0):
-        raise DataError("sample_weight: every weight is zero; at least one must be above zero")
-    return weights
-
-
 def _place_levels(
     digits: NDArray[np.int16], column: Column, variable: Variable, packing: Packing, j: int
 ) -> NDArray[np.int64] | None:
@@ -177,8 +157,8 @@ def _place_levels(
     levels are too far apart to have positions of their own.
     """
     stride = packing.stride[j]
-    if packing.radix[j] > packing.n_levels[j]:
-        digits[MISSING] = packing.n_levels[j] * stride
+    if variable.missing_level or packing.radix[j] > packing.n_levels[j]:
+        digits[MISSING] = len(variable.observed) * stride
     if column.labels is not None:
         for at, label in enumerate(column.labels):
             level = variable.find(label)
@@ -202,7 +182,7 @@ def _numbered_levels(variable: Variable, boolean: bool) -> dict[int, int]:
         found = ((number, variable.find(bool(number))) for number in (0, 1))
         return {number: level for number, level in found if level is not None}
     levels = {}
-    for level, text in enumerate(variable.levels):
+    for level, text in enumerate(variable.observed):
         number = level_number(text)
         if number is None and variable.kind == "boolean":
             number = int(BOOLEANS[text])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from fedmerdel.study.codebook import MAX_LEVELS, Codebook, Value, Variable
 _STRETCH = 2**16
 
 
-def infer_codebook(table: Table) -> Codebook:
+def infer_codebook(table: Table, *, missing_level: bool = False) -> Codebook:
     """Make a codebook of the levels that occur in a table.
 
     Levels are sorted: numbers by value, texts alphabetically (by code point), false before
@@ -30,6 +30,8 @@ def infer_codebook(table: Table) -> Codebook:
     ----------
     table : Table
         From `open_table`.
+    missing_level : bool
+        Give variables whose columns have missing entries a level for them, the last.
 
     Returns
     -------
@@ -48,6 +50,12 @@ def infer_codebook(table: Table) -> Codebook:
     """
     check_numbers(table)
     variables = [_variable(table, at) for at in range(table.n_columns)]
+    if missing_level:  # the profile is there by now, so this looks at no row again
+        gone = table.profile.missing
+        variables = [
+            variable.with_missing_level() if gone[at] else variable
+            for at, variable in enumerate(variables)
+        ]
     constant = [variable.name for variable in variables if len(variable.levels) == 1]
     if constant:
         warnings.warn(
@@ -70,9 +78,10 @@ def check_numbers(table: Table) -> None:
             raise DataError(f"{where} {word}" if word else continuous_message(where))
 
 
-def listing(names: Sequence[str], shown: int = 5) -> str:
-    """List names of columns for a message, at most a few of them."""
-    first = ", ".join(repr(name) for name in names[:shown])
+def listing(names: Sequence[str], shown: int = 5, counts: Mapping[str, int] | None = None) -> str:
+    """List names of columns for a message, at most a few of them, perhaps with a count each."""
+    beside = {name: f" ({n:,})" for name, n in (counts or {}).items()}
+    first = ", ".join(f"{name!r}{beside.get(name, '')}" for name in names[:shown])
     rest = len(names) - shown
     noun = "column" if len(names) == 1 else "columns"
     return f"{noun} {first}" + (f" and {rest} more" if rest > 0 else "")

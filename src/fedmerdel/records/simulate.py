@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,7 +131,9 @@ def simulate(
 
 
 def bayes_labels(
-    table: SimulatedTable, sites: NDArray[np.generic] | None = None
+    table: SimulatedTable,
+    sites: NDArray[np.generic] | None = None,
+    X: NDArray[np.floating[Any]] | None = None,
 ) -> NDArray[np.int64]:
     """Return the labels that the true parameters give: the best anyone can do.
 
@@ -141,12 +144,17 @@ def bayes_labels(
     sites : array (N,), optional
         The site of each row. Then the weights are each site's own shares of the true
         clusters, which is what makes heterogeneous sites easier than pooled rows.
+    X : float array (N, P), optional
+        The table's rows as they are seen, NaN where an entry is missing: it is left out of
+        the likelihood. That is the best possible if entries are missing at random.
 
     Returns
     -------
     int64 array (N,)
         The most probable cluster of each row under the true parameters.
     """
+    if X is not None and X.shape != table.X.shape:
+        raise OptionError("X: give the table's rows and columns, NaN where an entry is missing")
     where = np.zeros(len(table.X), dtype=np.int64)
     if sites is not None:
         where = np.unique(sites, return_inverse=True)[1].reshape(-1)
@@ -156,12 +164,18 @@ def bayes_labels(
     labels = np.empty(len(table.X), dtype=np.int64)
     with np.errstate(divide="ignore"):
         log_shares = np.log(shares)
-        log_phi = [np.log(p).T for p in table.level_probabilities]
+        # A row of zeros past the levels: what a missing entry adds.
+        log_phi = [
+            np.vstack([np.log(p).T, np.zeros(table.n_clusters)]) for p in table.level_probabilities
+        ]
     for start in range(0, len(labels), 65536):  # N x K floats would not fit for large tables
         rows = slice(start, start + 65536)
         log_joint = log_shares[where[rows]]
         for j, log_p in enumerate(log_phi):
-            log_joint = log_joint + log_p[table.X[rows, j]]
+            seen = table.X[rows, j].astype(np.int64)
+            if X is not None:
+                seen[np.isnan(X[rows, j])] = -1
+            log_joint = log_joint + log_p[seen]
         labels[rows] = log_joint.argmax(axis=1)
     return labels
 

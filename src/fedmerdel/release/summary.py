@@ -206,7 +206,8 @@ def _impossible(summary: SiteSummary) -> str | None:
     if not np.isfinite(summary.elbo):
         return "the ELBO is not finite"
     names = summary.codebook.names
-    if summary.selected is not None and not set(summary.selected) <= set(names):
+    # A damaged file may hold anything here, also what no set can hold.
+    if not all(name in names for name in summary.selected or ()):
         return "it selects variables that its codebook does not have"
     if T.min() <= 0:
         return "a cluster has no rows: leave it out"

@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError
 from fedmerdel.mixture.passes import Workers, count_labels
-from fedmerdel.site.site_table import open_site_table, site_outcomes, study_rows
+from fedmerdel.site.site_table import (
+    open_site_table,
+    site_outcomes,
+    site_weights,
+    study_rows,
+)
 from fedmerdel.study.policy import Policy
 from fedmerdel.study.protocol import Study
 
@@ -37,6 +42,9 @@ class Check:
         not to have, though some are: one of the two would be 0 in every cluster.
     enough : bool
         Whether the site has the rows that the policy asks of a cluster.
+    total_weight, effective_rows : float
+        The sum of the weights, which a fit takes for the number of rows; and how many rows of
+        equal weight would tell as much (Kish: the square of the sum over the sum of squares).
     """
 
     problems: tuple[str, ...]
@@ -46,13 +54,15 @@ class Check:
     rare: dict[str, int]
     rare_outcomes: tuple[str, ...]
     enough: bool
+    total_weight: float
+    effective_rows: float
 
 
 def check_site(study: Study, table: Any) -> Check:
     """Rehearse a fit on a site's table without fitting or writing anything."""
     opened = open_site_table(table)
     names = study.codebook.names
-    known = {*names, *study.outcomes, study.row_id}
+    known = {*names, *study.outcomes, study.row_id, study.weight}
     found = (*opened.table.names, *opened.unreadable)
     ignored = tuple(name for name in found if name not in known) if opened.table.named else ()
     problems = []
@@ -67,6 +77,11 @@ def check_site(study: Study, table: Any) -> Check:
     except DataError as error:
         problems.append(str(error))
     n_rows = opened.table.n_rows
+    weights = np.ones(n_rows)
+    try:
+        weights = site_weights(study, opened, weights if study.weight is None else None)
+    except DataError as error:
+        problems.append(str(error))
     missing: dict[str, float] = {}
     rare: dict[str, int] = {}
     if rows is not None:
@@ -77,8 +92,9 @@ def check_site(study: Study, table: Any) -> Check:
             np.split(S, study.codebook.level_offsets[1:-1]),
             strict=True,
         ):
-            if counts.sum() < n_rows:
-                missing[variable.name] = 1.0 - float(counts.sum()) / n_rows
+            observed = float(counts[: len(variable.observed)].sum())
+            if observed < n_rows:
+                missing[variable.name] = 1.0 - observed / n_rows
             few = int(_hidden(counts, study.policy).sum())
             if few:
                 rare[variable.name] = few
@@ -93,7 +109,17 @@ def check_site(study: Study, table: Any) -> Check:
         for name, values in outcomes.items()
         if _hidden(np.array([(values == 0).sum(), (values == 1).sum()]), study.policy).any()
     )
-    return Check(tuple(problems), n_rows, ignored, missing, rare, rare_outcomes, enough)
+    return Check(
+        tuple(problems),
+        n_rows,
+        ignored,
+        missing,
+        rare,
+        rare_outcomes,
+        enough,
+        total_weight=float(weights.sum()),
+        effective_rows=float(weights.sum() ** 2 / (weights**2).sum()),
+    )
 
 
 def _hidden(counts: NDArray[Any], policy: Policy) -> NDArray[np.bool_]:

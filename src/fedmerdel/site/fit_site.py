@@ -28,7 +28,12 @@ from fedmerdel.release.disclosure import protect, too_small
 from fedmerdel.release.report import Changes
 from fedmerdel.release.summary import SiteSummary, check_site_name, make_summary
 from fedmerdel.site.local_fit import LocalFit, count_fit, fit_in_batches
-from fedmerdel.site.site_table import open_site_table, site_outcomes, study_rows
+from fedmerdel.site.site_table import (
+    open_site_table,
+    site_outcomes,
+    site_weights,
+    study_rows,
+)
 from fedmerdel.study.protocol import Study
 
 LEAST_SHARE = 0.1
@@ -73,7 +78,7 @@ def fit_site(
     site : str
         The site's name.
     sample_weight : array (N,), optional
-        Weight of each row.
+        Weight of each row, where the study names no column for it.
     n_jobs : int or None
         Threads; the result does not depend on it.
     verbose : int
@@ -108,7 +113,7 @@ def prepare_release(
     check_site_name(site)
     threads = thread_count(n_jobs)
     opened = open_site_table(table)
-    rows = study_rows(study, opened, sample_weight)
+    rows = study_rows(study, opened, site_weights(study, opened, sample_weight))
     outcomes = site_outcomes(study, opened)
     prior = study_prior(study, study.max_clusters)
     total = float(rows.weights.sum())

@@ -75,7 +75,11 @@ def fit_rows(
     workers: Workers,
     watch: Callable[[History], None] | None = None,
 ) -> LocalFit:
-    """Fit a mixture, and count once more with its last expectations, overlaps included."""
+    """Fit a mixture, and count once more with its last expectations, overlaps included.
+
+    Identical rows are joined first: none of this tells them apart.
+    """
+    rows = repack(collapse(rows)[0])
     problem = make_problem(rows, prior, workers, learned)
     fit = fit_mixture(problem, options, seed, watch)
     counted = count_fit(problem, fit.stats, fit.prior)
@@ -95,8 +99,8 @@ def count_fit(problem: Problem, stats: Statistics, prior: Prior) -> LocalFit:
     return LocalFit(theta, counted, prior, overlap)
 
 
-def site_options(study: Study, n_rows: int, total: float) -> Options:
-    """Return how a site fits."""
+def site_options(study: Study, total: float) -> Options:
+    """Return how a site fits rows of this total weight."""
     return Options(
         recipe=study.recipe,
         init="divide" if study.recipe == "default" else "kmodes",
@@ -104,14 +108,14 @@ def site_options(study: Study, n_rows: int, total: float) -> Options:
         merge_criterion=study.merge_criterion,
         tol=chosen_tolerance(None, None, study.recipe, total),
         max_iter=MAX_PASSES,
-        n_init=site_starts(n_rows),
+        n_init=site_starts(total),
         thorough=False,
     )
 
 
-def site_starts(n_rows: int) -> int:
+def site_starts(total: float) -> int:
     """Return from how many starts a site fits: few rows need more, and cost less."""
-    return min(max(START_ROWS // max(n_rows, 1), 1), MOST_STARTS)
+    return min(max(START_ROWS // max(int(total), 1), 1), MOST_STARTS)
 
 
 def fit_in_batches(
@@ -128,14 +132,13 @@ def fit_in_batches(
         rows = rows.take(np.flatnonzero(rows.weights))
     n_batches = -(-rows.n_rows // BATCH_ROWS)
     if n_batches == 1:
-        small = repack(collapse(rows)[0])
-        options = site_options(study, rows.n_rows, float(rows.weights.sum()))
-        return fit_rows(small, prior, learned, options, seed, workers, watch)
+        options = site_options(study, float(rows.weights.sum()))
+        return fit_rows(rows, prior, learned, options, seed, workers, watch)
     order = np.random.default_rng(seed).permutation(rows.n_rows)
     fits = []
     for batch, start in zip(np.array_split(order, n_batches), seed.spawn(n_batches), strict=True):
         part = rows.take(np.sort(batch))
-        options = site_options(study, part.n_rows, float(part.weights.sum()))
+        options = site_options(study, float(part.weights.sum()))
         fits.append(fit_rows(part, prior, learned, options, start, workers, watch))
     local = local_clusters([(fit.stats, fit.overlap) for fit in fits])
     whole = prior._replace(n_components=n_batches * prior.n_components)

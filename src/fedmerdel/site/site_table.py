@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerdel.errors import DataError
+from fedmerdel.errors import DataError, OptionError
 from fedmerdel.mixture.prior import FloatArray
 from fedmerdel.records.columns import Table
 from fedmerdel.records.encode import encode
 from fedmerdel.records.frames import date_texts
+from fedmerdel.records.missing import check_complete
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.records.readable import open_readable
+from fedmerdel.records.weights import column_weights
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.protocol import Study
 
@@ -60,11 +62,28 @@ def open_site_table(source: Any) -> SiteTable:
 
 
 def study_rows(study: Study, source: Any, sample_weight: Any = None) -> PackedRows:
-    """Return the study's variables of a table: by name, or by position if it has none."""
+    """Return the study's variables of a table: by name, or by position if it has none.
+
+    Missing entries are what the study says. Weights are those given here: the column that a
+    study names for them is read by `site_weights`, for fits alone.
+    """
     opened = open_site_table(source)
     named = opened.table.named
     columns = opened.columns(study.codebook.names) if named else opened.table
+    if study.missing == "error":
+        check_complete(columns)
     return encode(columns, study.codebook, sample_weight, owner="the study")
+
+
+def site_weights(study: Study, source: Any, given: Any = None) -> Any:
+    """Return the weights of a fit: from the column that the study names, or those given."""
+    if study.weight is None:
+        return given
+    if given is not None:
+        raise OptionError(
+            f"sample_weight: the study takes weights from column {study.weight!r}: leave it out"
+        )
+    return column_weights(open_site_table(source).columns([study.weight]), study.weight)
 
 
 def site_outcomes(study: Study, source: Any) -> dict[str, FloatArray]:

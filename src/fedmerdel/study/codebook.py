@@ -12,18 +12,24 @@ variable is boolean, and the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerdel.errors import DataError
+from fedmerdel.errors import DataError, OptionError
 
 Kind = Literal["integer", "boolean", "text"]
 Value = int | bool | str
+
+Missing = Literal["ignore", "level", "error"]
+"""What missing entries are: left out of the likelihood, a level of their own, or refused."""
+
+MISSING_LEVEL = "(missing)"
+"""The name of the level that missing entries have, where they have one."""
 
 MAX_LEVELS = 255
 """Levels of one variable: the states of a byte, less one that is kept for missing."""
@@ -33,6 +39,8 @@ BOOLEANS = {"false": False, "true": True}
 
 # Wider numbers could not be held in an array of int64, as `decode` returns.
 _INT64 = range(-(2**63), 2**63)
+
+_ENTRIES = {"name", "kind", "levels"}
 
 
 def level_text(value: object) -> str:
@@ -72,11 +80,15 @@ class Variable:
         Canonical text of each level; the order numbers the levels.
     kind : {"integer", "boolean", "text"}
         The Python values that the levels stand for.
+    missing_level : bool, default=False
+        The last level is that of missing entries, named ``"(missing)"``. (A text variable
+        may have a level of this name without that: then it is a text like others.)
     """
 
     name: str
     levels: tuple[str, ...]
     kind: Kind
+    missing_level: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no table could be encoded with."""
@@ -87,21 +99,25 @@ class Variable:
             raise DataError(f"{where}: its kind must be 'integer', 'boolean' or 'text'")
         if not isinstance(self.levels, tuple) or not all(isinstance(t, str) for t in self.levels):
             raise DataError(f"{where}: its levels must be a tuple of texts")
-        if not self.levels:
+        if not isinstance(self.missing_level, bool):
+            raise DataError(f"{where}: missing_level must be true or false")
+        if self.missing_level and self.levels[-1:] != (MISSING_LEVEL,):
+            raise DataError(f"{where}: its last level must be {MISSING_LEVEL!r}")
+        if not self.observed:
             raise DataError(f"{where} has no levels: list at least one, or leave it out")
-        if len(self.levels) > MAX_LEVELS:
+        if len(self.observed) > MAX_LEVELS:
             raise DataError(
-                f"{where} has {len(self.levels)} levels, and at most {MAX_LEVELS} are possible: "
+                f"{where} has {len(self.observed)} levels, and at most {MAX_LEVELS} are possible: "
                 "group rare levels into one"
             )
         if len(set(self.levels)) < len(self.levels):
             raise DataError(f"{where} lists a level twice: list each once")
-        if self.kind == "integer" and any(level_number(t) is None for t in self.levels):
+        if self.kind == "integer" and any(level_number(t) is None for t in self.observed):
             raise DataError(
                 f"{where}: levels of an integer variable must be whole numbers of 64 bits, "
                 "written like '0', '3' or '-1'"
             )
-        if self.kind == "boolean" and not set(self.levels) <= BOOLEANS.keys():
+        if self.kind == "boolean" and not set(self.observed) <= BOOLEANS.keys():
             raise DataError(f"{where}: levels of a boolean variable are 'false' and 'true'")
         if "" in self.levels:
             raise DataError(f"{where} has an empty level: empty entries count as missing")
@@ -124,14 +140,30 @@ class Variable:
             kind = "integer"
         return cls(name, texts, kind)
 
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The levels that entries can have which are not missing."""
+        return self.levels[:-1] if self.missing_level else self.levels
+
     @cached_property
     def values(self) -> tuple[Value, ...]:
-        """The Python value of each level: int, bool or str by the variable's kind."""
+        """The Python value of each observed level: int, bool or str by the variable's kind."""
         if self.kind == "integer":
-            return tuple(int(text) for text in self.levels)
+            return tuple(int(text) for text in self.observed)
         if self.kind == "boolean":
-            return tuple(BOOLEANS[text] for text in self.levels)
-        return self.levels
+            return tuple(BOOLEANS[text] for text in self.observed)
+        return self.observed
+
+    def with_missing_level(self) -> Variable:
+        """Return the variable with a level for missing entries, if it has none yet."""
+        if self.missing_level:
+            return self
+        if MISSING_LEVEL in self.levels:
+            raise DataError(
+                f"codebook: variable {self.name!r} has a level {MISSING_LEVEL!r} of its own: make "
+                "these entries empty, or give the level another name"
+            )
+        return replace(self, levels=(*self.levels, MISSING_LEVEL), missing_level=True)
 
     def find(self, value: object) -> int | None:
         """Return the number of the level that a value fits, or None if there is none."""
@@ -146,7 +178,8 @@ class Variable:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {text: number for number, text in enumerate(self.levels)}
+        # A text "(missing)" in a table is not what is meant by a missing entry.
+        return {text: number for number, text in enumerate(self.observed)}
 
 
 @dataclass(frozen=True)
@@ -182,7 +215,7 @@ class Codebook:
 
     @property
     def n_levels(self) -> NDArray[np.int64]:
-        """Levels of each variable, missing not counted."""
+        """Levels of each variable; missing is counted where it is a level."""
         return np.array([len(variable.levels) for variable in self.variables], dtype=np.int64)
 
     @property
@@ -190,11 +223,24 @@ class Codebook:
         """First level of each variable in an array over all levels, and the end."""
         return np.concatenate(([0], np.cumsum(self.n_levels)))
 
+    def with_missing_level(self, names: Collection[str] | None = None) -> Codebook:
+        """Return the codebook with a level for missing entries of these variables, or of all."""
+        chosen = self.names if names is None else names
+        return Codebook(
+            tuple(v.with_missing_level() if v.name in chosen else v for v in self.variables)
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts and texts, fit for JSON or TOML."""
         return {
             "variables": [
-                {"name": v.name, "kind": v.kind, "levels": list(v.levels)} for v in self.variables
+                {
+                    "name": v.name,
+                    "kind": v.kind,
+                    "levels": list(v.levels),
+                    **({"missing_level": True} if v.missing_level else {}),
+                }
+                for v in self.variables
             ]
         }
 
@@ -215,12 +261,22 @@ class Codebook:
         return cls(tuple(_read_variable(entry, at) for at, entry in enumerate(listed, start=1)))
 
 
+def check_no_missing_level(codebook: Codebook) -> None:
+    """Refuse a codebook with a level for missing entries where they are to have none."""
+    named = [variable.name for variable in codebook.variables if variable.missing_level]
+    if named:
+        raise OptionError(
+            f"missing: the codebook has a level for missing entries of {named[0]!r}: give 'level', "
+            "or a codebook without it"
+        )
+
+
 def _read_variable(entry: object, at: int) -> Variable:
-    if not isinstance(entry, Mapping) or set(entry) != {"name", "kind", "levels"}:
+    if not isinstance(entry, Mapping) or set(entry) - {"missing_level"} != _ENTRIES:
         raise DataError(
             f"codebook: entry {at} of 'variables' must have 'name', 'kind' and 'levels', only"
         )
     levels = entry["levels"]
     if not isinstance(levels, (list, tuple)) or not all(isinstance(t, str) for t in levels):
         raise DataError(f"codebook: entry {at} of 'variables': 'levels' must be a list of texts")
-    return Variable(entry["name"], tuple(levels), entry["kind"])
+    return Variable(entry["name"], tuple(levels), entry["kind"], entry.get("missing_level", False))

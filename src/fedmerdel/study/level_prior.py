@@ -57,7 +57,9 @@ def checked_prior(given: Any, codebook: Codebook) -> Expected:
     n_levels: list[int] = codebook.n_levels.tolist()
     if _is_number(given):
         return tuple([_number(given)] * sum(n_levels))
-    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+    # An array of no dimension says that it can be iterated, and can't.
+    listed = isinstance(given, Iterable) and getattr(given, "ndim", 1) != 0
+    if isinstance(given, Mapping) or not listed:
         raise OptionError(_WAYS)
     parts = list(given)
     if all(_is_number(part) for part in parts):

@@ -10,11 +10,11 @@ from functools import cached_property
 from math import isfinite
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.files import write_text
-from fedmerdel.study.codebook import Codebook
+from fedmerdel.study.codebook import Codebook, Missing, check_no_missing_level
 from fedmerdel.study.level_prior import checked_prior, chosen_way
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
 from fedmerdel.study.study_file import FORMAT, SECTION_OF, read_study
@@ -23,6 +23,7 @@ from fedmerdel.study.study_text import study_text
 RECIPES = ("default", "paper")
 MERGE_CRITERIA = ("correlation", "kl", "bhattacharyya", "random")
 SMALL_CLUSTERS = ("absorb", "withhold")
+MISSING_WAYS = get_args(Missing)
 
 LARGEST_SEED = 2**32 - 1
 """Largest number that every generator in use takes as a seed."""
@@ -54,6 +55,11 @@ class Study:
         each level in the order of the codebook.
     variable_selection : bool, default=False
         Select variables as in the paper; see `MerDel`.
+    missing : {"ignore", "level", "error"}, default="ignore"
+        What missing entries of variables are. "ignore" leaves them out of the likelihood;
+        the row stays. "level" makes missing a level of its own, ``"(missing)"``, of every
+        variable, so that all sites have the same levels whichever have missing entries;
+        `codebook` then has it. "error" refuses a table that has any.
     policy : Policy, default=POLICIES["opensafely"]
         The counts that may leave a site.
     small_clusters : {"absorb", "withhold"}, default="absorb"
@@ -63,6 +69,9 @@ class Study:
         Columns counted in each cluster, but not used to find the clusters.
     row_id : str or None, default=None
         Column that says which row is which. It never leaves a site.
+    weight : str or None, default=None
+        Column that holds the weight of each row in a site's fit; see `MerDel.fit`.
+        Disclosure control counts rows, whatever their weights.
     labels : mapping of str to str, or pairs of these, default=()
         What people call a variable. Kept as pairs, in the order of the codebook.
     seed : int, default=0
@@ -86,10 +95,12 @@ class Study:
     alpha: float = 0.01
     prior: Any = None
     variable_selection: bool = False
+    missing: Missing = "ignore"
     policy: Policy = POLICIES["opensafely"]
     small_clusters: Literal["absorb", "withhold"] = "absorb"
     outcomes: tuple[str, ...] = ()
     row_id: str | None = None
+    weight: str | None = None
     labels: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
     seed: int = 0
 
@@ -105,6 +116,8 @@ class Study:
         _choice("recipe", self.recipe, RECIPES)
         _choice("merge_criterion", self.merge_criterion, MERGE_CRITERIA)
         _choice("small_clusters", self.small_clusters, SMALL_CLUSTERS)
+        _choice("missing", self.missing, MISSING_WAYS)
+        self._set("codebook", self._checked_codebook())
         self._set("alpha", _number("alpha", self.alpha))
         if not isinstance(self.variable_selection, bool):
             raise OptionError("variable_selection: give true or false")
@@ -119,8 +132,9 @@ class Study:
                 "numbers of your own"
             )
         self._set("outcomes", _names("outcomes", self.outcomes))
-        if self.row_id is not None:
-            _check_text("row_id", self.row_id)
+        for field in ("row_id", "weight"):
+            if getattr(self, field) is not None:
+                _check_text(field, getattr(self, field))
         self._set("labels", self._checked_labels())
         self._check_columns()
         self._check_characters()
@@ -150,6 +164,11 @@ class Study:
             "outcomes": list(self.outcomes),
             "seed": self.seed,
         }
+        # Newer settings count where they are used: what sites sent before still fits its study.
+        if self.missing != "ignore":
+            content["missing"] = self.missing
+        if self.weight is not None:
+            content["weight"] = self.weight
         # ASCII and sorted, with Python's shortest text of each float: the same anywhere.
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -192,6 +211,13 @@ class Study:
     def _set(self, field: str, value: object) -> None:
         object.__setattr__(self, field, value)
 
+    def _checked_codebook(self) -> Codebook:
+        """Return the codebook with the levels that the sites' counts have."""
+        if self.missing == "level":
+            return self.codebook.with_missing_level()
+        check_no_missing_level(self.codebook)
+        return self.codebook
+
     def _checked_labels(self) -> tuple[tuple[str, str], ...]:
         try:
             labels = dict(self.labels)
@@ -211,13 +237,16 @@ class Study:
                     f"outcome {outcome!r} is a variable too: an outcome may not help to find the "
                     "clusters, so take it out of one of the two"
                 )
-        if self.row_id in variables:
-            raise DataError(f"row_id {self.row_id!r} is a variable too: take it out of one of both")
-        if self.row_id in self.outcomes:
-            raise DataError(f"row_id {self.row_id!r} is an outcome too: take it out of one of both")
+        for field, column in (("row_id", self.row_id), ("weight", self.weight)):
+            for names, noun in ((variables, "a variable"), (self.outcomes, "an outcome")):
+                if column in names:
+                    raise DataError(f"{field} {column!r} is {noun} too: take it out of one of both")
+        if self.weight is not None and self.weight == self.row_id:
+            raise DataError(f"weight {self.weight!r} is the row_id too: take it out of one of both")
 
     def _check_characters(self) -> None:
-        texts = [self.name, self.policy.source, self.row_id or "", *self.outcomes]
+        texts = [self.name, self.policy.source, self.row_id or "", self.weight or ""]
+        texts += self.outcomes
         texts += dict(self.labels).values()
         for variable in self.codebook.variables:
             texts += [variable.name, *variable.levels]

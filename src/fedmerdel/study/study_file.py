@@ -25,10 +25,10 @@ KEYS: dict[str, tuple[str, ...]] = {
     "study": ("format", "name", "seed"),
     "model": (
         *("max_clusters", "recipe", "laps", "merge_criterion"),
-        *("alpha", "prior", "variable_selection"),
+        *("alpha", "prior", "variable_selection", "missing"),
     ),
     "disclosure": ("policy", "threshold", "rounding", "source", "small_clusters"),
-    "table": ("row_id", "outcomes"),
+    "table": ("row_id", "weight", "outcomes"),
     "variable": ("name", "label", "kind", "levels"),
 }
 """What each section may hold."""

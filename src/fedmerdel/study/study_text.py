@@ -48,6 +48,10 @@ _WORDS: dict[str, str] = {
         "Select variables as in the paper: true or false (usual). The learned prior tells noise "
         "by itself."
     ),
+    "missing": (
+        'Missing entries: "ignore" (usual) leaves them out and keeps the row, "level" makes '
+        'missing a level of every variable, "error" refuses a table that has any.'
+    ),
     "policy": (
         f"The smallest count that may leave a site: {', '.join(POLICIES)}, or custom. "
         "Usual: opensafely."
@@ -60,13 +64,16 @@ _WORDS: dict[str, str] = {
         '"withhold" keeps it back.'
     ),
     "row_id": "Column that says which row is which. It never leaves a site. Leave out if none.",
+    "weight": (
+        "Column of row weights, such as survey weights; all sites have it. Leave out if none."
+    ),
     "outcomes": "Columns counted in each cluster, such as death, not used to find it.",
 }
 
 _VARIABLE_WORDS = """\
 # The variables, one block each, in the order that all sites use. name: its column. label: what
 # people call it, if something else. kind: "integer", "boolean" or "text", seen from the levels if
-# left out. levels: all values that it may take at any site; missing is not a level.
+# left out. levels: all values that it may take at any site; missing is not listed.
 """
 
 
@@ -83,9 +90,14 @@ def study_text(study: Study) -> str:
             "alpha": study.alpha,
             "prior": _by_variable(study.prior, study.codebook),
             "variable_selection": study.variable_selection,
+            "missing": study.missing,
         },
         "disclosure": {"policy": policy.name},
-        "table": {"row_id": study.row_id, "outcomes": study.outcomes},
+        "table": {
+            "row_id": study.row_id,
+            "weight": study.weight,
+            "outcomes": study.outcomes,
+        },
     }
     if policy.name == CUSTOM:
         settings["disclosure"] |= {

@@ -1,0 +1,154 @@
+"""`stability` says which clusters of a fit come back from other starts and other samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from fedmerdel.errors import OptionError
+from fedmerdel.estimators.merdel import MerDel
+from fedmerdel.estimators.starts import bootstrap, checked_model, make_trial, run_fits
+from fedmerdel.mixture.agreement import best_jaccard, weight_in
+from fedmerdel.mixture.expectations import expectations
+from fedmerdel.mixture.passes import Workers, label_rows
+from fedmerdel.mixture.prior import FloatArray
+from fedmerdel.options import check_whole, thread_count
+
+SURVIVED = 0.75
+"""Jaccard similarity from which a cluster counts as found again (Hennig 2007)."""
+
+
+@dataclass(frozen=True)
+class Stability:
+    """How surely clusters come back. `print` shows it as a table.
+
+    Jaccard similarity is the rows in both of two clusters over those in either. Hennig
+    (2007) calls a cluster stable from a mean of 0.75 on, and dissolved at 0.5 and below.
+
+    Attributes
+    ----------
+    rows : float64 array (K,)
+        Weight of the rows in each cluster.
+    from_starts : float64 array (n_starts, K)
+        Jaccard similarity of each cluster to the one most alike, in a fit of the same rows
+        from each other start.
+    from_bootstrap : float64 array (n_bootstrap, K)
+        The same for a fit of each bootstrap sample, on all rows.
+    """
+
+    rows: FloatArray
+    from_starts: FloatArray
+    from_bootstrap: FloatArray
+
+    @property
+    def over_starts(self) -> FloatArray:
+        """Mean Jaccard similarity over starts: (K,); empty if there were none."""
+        return _mean(self.from_starts)
+
+    @property
+    def over_bootstrap(self) -> FloatArray:
+        """Mean Jaccard similarity over bootstrap samples: (K,); empty if there were none."""
+        return _mean(self.from_bootstrap)
+
+    @property
+    def survived_starts(self) -> FloatArray:
+        """Share of starts in which the similarity was at least 0.75: (K,); or empty."""
+        return _mean(self.from_starts >= SURVIVED)
+
+    @property
+    def survived_bootstrap(self) -> FloatArray:
+        """Share of bootstrap samples in which it was at least 0.75: (K,); or empty."""
+        return _mean(self.from_bootstrap >= SURVIVED)
+
+    def __str__(self) -> str:
+        clusters = range(len(self.rows))
+        columns = [
+            ["cluster", *map(str, clusters)],
+            ["rows", *(f"{rows:,.0f}" for rows in self.rows)],
+            ["starts", *(f"{mean:.2f}" for mean in self.over_starts)],
+            ["found again", *(f"{share:.0%}" for share in self.survived_starts)],
+            ["bootstrap", *(f"{mean:.2f}" for mean in self.over_bootstrap)],
+            ["found again", *(f"{share:.0%}" for share in self.survived_bootstrap)],
+        ]
+        shown = [column for column in columns if len(column) > 1]
+        wide = [max(map(len, column)) for column in shown]
+        lines = zip(*shown, strict=True)
+        return "\n".join(
+            "  ".join(cell.rjust(width) for cell, width in zip(line, wide, strict=True))
+            for line in lines
+        )
+
+
+def stability(
+    model: MerDel,
+    X: Any,
+    *,
+    n_starts: int = 10,
+    n_bootstrap: int = 20,
+    sample_weight: Any = None,
+) -> Stability:
+    """Fit a table again, from other starts and on bootstrap samples, and look for its clusters.
+
+    Parameters
+    ----------
+    model : MerDel
+        A fitted estimator, whose clusters are looked for. Its options are those of the
+        fits, its `n_jobs` and `random_state` included; the result does not depend on `n_jobs`.
+    X : array, frame, Arrow table or path of a CSV or Parquet file
+        The table that it was fitted to.
+    n_starts : int, default=10
+        Fits of the same rows. They say what the search leaves to chance.
+    n_bootstrap : int, default=20
+        Fits of bootstrap samples: as many rows, drawn with replacement; one drawn twice counts
+        once, or its copies would be a cluster. They say what the choice of rows leaves to
+        chance as well. Each fit labels all rows, so that all rows judge.
+    sample_weight : array (N,), optional
+        Weight of each row; a row of weight 3 counts, and is drawn, as three rows.
+
+    Returns
+    -------
+    Stability
+        Numbers for each cluster.
+
+    References
+    ----------
+    Hennig (2007), Cluster-wise assessment of cluster stability, Computational Statistics and
+    Data Analysis 52, 258-271.
+
+    Examples
+    --------
+    >>> from fedmerdel import MerDel, simulate, stability
+    >>> table = simulate(1000, n_variables=50, n_clusters=4, random_state=1)
+    >>> model = MerDel(random_state=1).fit(table.X)
+    >>> stability(model, table.X, n_starts=3, n_bootstrap=3).over_bootstrap.min() > 0.8
+    np.True_
+    """
+    checked_model(model)
+    check_is_fitted(model)
+    check_whole("n_starts", n_starts, at_least=0)
+    check_whole("n_bootstrap", n_bootstrap, at_least=0)
+    if n_starts + n_bootstrap == 0:
+        raise OptionError("n_starts, n_bootstrap: give at least one of them")
+    trial = make_trial(model, X, sample_weight, known=True)
+    weights = trial.rows.weights
+    with Workers(thread_count(model.n_jobs)) as workers:
+        theta = expectations(model._stats, model._prior)
+        labels = label_rows(trial.rows, theta, workers)
+    n_clusters = model.n_clusters_
+    found = []
+    for stream, (n_fits, draw) in enumerate(((n_starts, None), (n_bootstrap, bootstrap))):
+        alike = np.zeros((n_fits, n_clusters))
+        if n_fits:
+            fits = run_fits(model, trial, n_fits, stream, draw)
+            best = best_jaccard(labels, fits.labels, weights)
+            alike[:, : best.shape[1]] = best
+        found.append(alike)
+    return Stability(weight_in(labels, weights, n_clusters), *found)
+
+
+def _mean(values: Any) -> FloatArray:
+    """Return the mean over fits, of which there may be none."""
+    return np.asarray(values.mean(axis=0)) if len(values) else np.empty(0)

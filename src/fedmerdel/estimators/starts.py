@@ -1,0 +1,195 @@
+"""Many fits of one table with an estimator's options: other starts, other samples."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from fedmerdel.errors import OptionError
+from fedmerdel.estimators.merdel import MerDel
+from fedmerdel.mixture.expectations import expectations
+from fedmerdel.mixture.fit import Options, fit_mixture
+from fedmerdel.mixture.history import InTurn
+from fedmerdel.mixture.learning import Learned, what_is_learned
+from fedmerdel.mixture.passes import Workers, label_rows
+from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, level_prior
+from fedmerdel.mixture.solution import make_problem
+from fedmerdel.options import (
+    check_options,
+    check_whole,
+    checked_init,
+    checked_seed,
+    chosen_prior,
+    chosen_tolerance,
+    thread_count,
+)
+from fedmerdel.progress import shown
+from fedmerdel.records.collapse import collapse
+from fedmerdel.records.encode import encode
+from fedmerdel.records.missing import check_complete, fit_codebook
+from fedmerdel.records.packing import PackedRows, repack
+from fedmerdel.records.tables import open_table
+
+DRAWN = 1.0 - float(np.exp(-1.0))
+"""Share of the rows that a bootstrap sample of as many rows holds."""
+
+Draw = Callable[[FloatArray, np.random.Generator], FloatArray]
+"""Gives the weights of a fit's rows, of which there may be none."""
+
+
+class Trial(NamedTuple):
+    """A table made ready to be fitted many times.
+
+    Attributes
+    ----------
+    rows : PackedRows
+        Its rows; identical ones may be one.
+    became : int64 array (N,) or None
+        Which of these each row of the table became, if so.
+    prior, learned, options
+        Of a fit.
+    entropy : int
+        Where all random numbers come from.
+    """
+
+    rows: PackedRows
+    became: IntArray | None
+    prior: Prior
+    learned: Learned
+    options: Options
+    entropy: int
+
+    def of_rows(self, of_held: IntArray) -> IntArray:
+        """Return what is known of the rows held for each row of the table."""
+        return of_held if self.became is None else of_held[self.became]
+
+
+class Fits(NamedTuple):
+    """What many fits found.
+
+    Attributes
+    ----------
+    labels : int64 array (S, N)
+        The cluster of each of the trial's rows in each fit.
+    lower_bounds : float64 array (S,)
+        The ELBO of each fit.
+    """
+
+    labels: IntArray
+    lower_bounds: FloatArray
+
+
+def checked_model(model: Any) -> MerDel:
+    """Return the estimator, if it is one and can start anew."""
+    if not isinstance(model, MerDel):
+        raise OptionError("model: give a MerDel")
+    check_options(model)
+    check_whole("n_init", model.n_init, at_least=1)
+    if model.init is not None and not isinstance(model.init, str):
+        raise OptionError("init: labels are one start only: give 'divide', 'kmodes' or 'random'")
+    return model
+
+
+def make_trial(model: MerDel, X: Any, sample_weight: Any = None, *, known: bool = False) -> Trial:
+    """Encode a table as `fit` does; or, for what a fitted estimator knows, as `predict` does."""
+    seed = checked_seed(model.random_state)
+    table = open_table(X)
+    if known:
+        model._note_columns(X, table, reset=False)
+        if model.missing == "error":
+            check_complete(table)
+        codebook = model.codebook_
+    else:
+        codebook = fit_codebook(table, model.codebook, model.missing)
+    rows, became = collapse(encode(table, codebook, sample_weight, owner=type(model).__name__))
+    expected = chosen_prior(model, codebook)
+    total = float(rows.weights.sum())
+    options = Options(
+        recipe=model.recipe,
+        init=checked_init(model.init, model.recipe, model.max_clusters, rows.n_rows),
+        laps=model.laps,
+        merge_criterion=model.merge_criterion,
+        tol=chosen_tolerance(model.tol, model.absolute_tol, model.recipe, total),
+        max_iter=model.max_iter,
+        n_init=model.n_init,
+    )
+    return Trial(
+        repack(rows),
+        became,
+        level_prior(expected, codebook.n_levels, model.alpha, model.max_clusters),
+        what_is_learned(expected, model.variable_selection),
+        options,
+        int(seed.randint(2**31 - 1)),
+    )
+
+
+def run_fits(
+    model: MerDel, trial: Trial, n_fits: int, stream: int, draw: Draw | None = None
+) -> Fits:
+    """Fit the rows many times, side by side, and label all of them by each fit.
+
+    Parameters
+    ----------
+    model : MerDel
+        Whose threads, and whether to show a line.
+    trial : Trial
+        What to fit.
+    n_fits : int
+        How often.
+    stream : int
+        Fits of different streams never share a random number.
+    draw : callable, optional
+        Gives each fit other weights of the rows; without it they keep theirs.
+    """
+    rows = trial.rows
+    seeds = np.random.SeedSequence(trial.entropy, spawn_key=(stream,)).spawn(n_fits)
+
+    def one(number: int, workers: Workers) -> tuple[IntArray, float, bool]:
+        for_draw, for_fit = seeds[number].spawn(2)
+        weights = rows.weights
+        if draw is not None:
+            weights = draw(weights, np.random.default_rng(for_draw))
+        # Rows that count for nothing would only slow the passes: they are labelled after.
+        counting = PackedRows(rows.codes, weights, rows.packing).take(np.flatnonzero(weights))
+        problem = make_problem(counting, trial.prior, workers, trial.learned)
+        with watched.part(number) as part:
+            fit = fit_mixture(problem, trial.options, for_fit, part)
+        labels = label_rows(rows, expectations(fit.stats, fit.prior), workers)
+        return labels, fit.elbo, fit.converged
+
+    total = float(rows.weights.sum())
+    with (
+        shown(model.verbose, rows.n_rows, total) as watch,
+        Workers(thread_count(model.n_jobs)) as pool,
+    ):
+        watched = InTurn(watch)
+        labels, elbos, converged = zip(*pool.apart(n_fits, one), strict=True)
+    if not all(converged):
+        left = converged.count(False)
+        warnings.warn(
+            f"{left} of {n_fits} fits not converged after {model.max_iter} passes: "
+            "raise max_iter or tol",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return Fits(np.array(labels), np.array(elbos))
+
+
+def bootstrap(weights: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return the weights of a bootstrap sample in which a row drawn twice counts once.
+
+    Counted as often as they were drawn, copies of a row would be clusters of their own: a
+    mixture that looks for the number of clusters finds twice as many. Without copies, rows
+    are in the sample or not, each with probability 1 - 1/e. Of a row of weight three, each
+    of three rows is.
+    """
+    whole = np.floor(weights)
+    drawn = np.zeros(len(weights))
+    while not drawn.any():  # of very few rows, all may be left out
+        drawn = rng.binomial(whole.astype(np.int64), DRAWN).astype(np.float64)
+        drawn += (weights - whole) * (rng.random(len(weights)) < DRAWN)
+    return drawn
