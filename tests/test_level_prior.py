@@ -129,14 +129,14 @@ def test_all_else_is_refused_in_one_line(given: Any) -> None:
         ("default", False, "learned", "strengths"),
         ("default", True, "fixed", "selection"),
         ("paper", False, "fixed", None),
-        ("paper", True, "fixed", "selection"),
+        ("paper", True, "fixed", "paper's selection"),
     ],
 )
 def test_what_is_meant_where_nothing_is_said(
     recipe: Any, selection: bool, chosen: str, learned: str | None
 ) -> None:
     assert chosen_way(None, recipe, selection) == chosen
-    assert what_is_learned(checked_prior(chosen, BOOK), selection) == learned
+    assert what_is_learned(checked_prior(chosen, BOOK), selection, recipe) == learned
     study = Study("frailty", BOOK, recipe=recipe, variable_selection=selection)
     assert study.prior == chosen
     for said in ("fixed", 0.5, EACH):

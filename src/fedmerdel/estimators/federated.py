@@ -314,7 +314,7 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
             thorough=False,
         )
         prior = study_prior(study, study.max_clusters)
-        learned = what_is_learned(study.prior, study.variable_selection)
+        learned = what_is_learned(study.prior, study.variable_selection, study.recipe)
         with shown(self.verbose, rows.n_rows, total) as watch:
             return fit_rows(rows, prior, learned, options, seed, workers, watch)
 

@@ -230,7 +230,7 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
             rows = repack(rows)
         expected = chosen_prior(self, codebook)
         prior = level_prior(expected, codebook.n_levels, self.alpha, self.max_clusters)
-        learned = what_is_learned(expected, self.variable_selection)
+        learned = what_is_learned(expected, self.variable_selection, self.recipe)
         total = float(rows.weights.sum())
         options = Options(
             recipe=self.recipe,

@@ -121,7 +121,7 @@ def make_trial(model: MerDel, X: Any, sample_weight: Any = None, *, known: bool 
         repack(rows),
         became,
         level_prior(expected, codebook.n_levels, model.alpha, model.max_clusters),
-        what_is_learned(expected, model.variable_selection),
+        what_is_learned(expected, model.variable_selection, model.recipe),
         options,
         int(seed.randint(2**31 - 1)),
     )

@@ -131,8 +131,8 @@ def _search(
     are left to the end, when the search is to be thorough.
     """
     fine = CLIMB * _cluster_cost(problem)
-    gained = fine
-    while gained > 0 and history.n_iter < limits.max_iter:
+    gained, least = fine, 0.0
+    while gained > least and history.n_iter < limits.max_iter:
         solution = _climb(problem, solution, max(fine, CLIMB_SHARE * gained), limits, history)
         before = solution.elbo
         solution = merge_moves(problem, solution, history)
@@ -141,7 +141,7 @@ def _search(
             solution = split_moves(problem, solution, limits.max_clusters, rng, history)
         if solution.elbo <= before and thorough:
             solution = tried_merges(problem, solution, history)
-        gained = solution.elbo - before
+        gained, least = solution.elbo - before, limits.tol
     return solution
 
 

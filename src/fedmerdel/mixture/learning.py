@@ -11,7 +11,7 @@ from fedmerdel.mixture.selection import Selection
 from fedmerdel.mixture.strengths import Strengths
 from fedmerdel.study.level_prior import LEARNED, Expected
 
-Learned = Literal["strengths", "selection"] | None
+Learned = Literal["strengths", "selection", "paper's selection"] | None
 Learning = Strengths | Selection
 
 MOST_UPDATES = 100
@@ -21,10 +21,10 @@ STILL = 1e-6
 """Change of ln eps below which a prior has settled."""
 
 
-def what_is_learned(expected: Expected, variable_selection: bool) -> Learned:
+def what_is_learned(expected: Expected, variable_selection: bool, recipe: str) -> Learned:
     """Return which part of the prior is learned, by the options."""
     if variable_selection:
-        return "selection"
+        return "paper's selection" if recipe == "paper" else "selection"
     return "strengths" if isinstance(expected, str) and expected == LEARNED else None
 
 
@@ -32,7 +32,9 @@ def learning_of(learned: Learned, S: FloatArray, prior: Prior) -> Learning | Non
     """Return how that part is learned for rows with these counts, in whatever clusters."""
     if learned is None:
         return None
-    return Strengths.of(S, prior) if learned == "strengths" else Selection.of(S, prior)
+    if learned == "strengths":
+        return Strengths.of(S, prior)
+    return Selection.of(S, prior, jumps=learned == "selection")
 
 
 def settled(learning: Learning | None, S: FloatArray, prior: Prior) -> Prior:

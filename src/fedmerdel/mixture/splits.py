@@ -73,7 +73,7 @@ def propose_halves(
     gain = _split_gains(halves, prior)
     for step in range(2, steps + 1):
         halves = _halves_pass(problem, labels, expectations(halves, prior))
-        last, gain = gain, _split_gains(halves, problem.prior)
+        last, gain = gain, _split_gains(halves, prior)
         if not np.any(gain + (steps - step) * (gain - last) > 0):
             break
     return Halves(halves, gain)

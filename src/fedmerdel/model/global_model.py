@@ -272,8 +272,8 @@ def centre_learns(study: Study) -> Learned:
 
     Not a selection of variables: as in the paper, the sites' own count (appendix D.3).
     """
-    learned = what_is_learned(study.prior, study.variable_selection)
-    return None if learned == "selection" else learned
+    learned = what_is_learned(study.prior, study.variable_selection, study.recipe)
+    return learned if learned == "strengths" else None
 
 
 def _local(summaries: tuple[SiteSummary, ...]) -> LocalClusters:

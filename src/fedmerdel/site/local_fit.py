@@ -127,7 +127,7 @@ def fit_in_batches(
     watch: Callable[[History], None] | None,
 ) -> LocalFit:
     """Fit all rows at once or, if there are very many, batches that are merged at the site."""
-    learned = what_is_learned(study.prior, study.variable_selection)
+    learned = what_is_learned(study.prior, study.variable_selection, study.recipe)
     if not rows.weights.all():  # they have no say, and a batch of nothing else has no fit
         rows = rows.take(np.flatnonzero(rows.weights))
     n_batches = -(-rows.n_rows // BATCH_ROWS)
@@ -142,7 +142,7 @@ def fit_in_batches(
         fits.append(fit_rows(part, prior, learned, options, start, workers, watch))
     local = local_clusters([(fit.stats, fit.overlap) for fit in fits])
     whole = prior._replace(n_components=n_batches * prior.n_components)
-    merges = None if learned == "selection" else learned
+    merges = learned if learned == "strengths" else None
     rng = np.random.default_rng(seed)
     groups = search_groups("tree", local, whole, merges, "correlation", rng)
     # The site has its rows at hand: a few passes over all of them make one clustering of it.
