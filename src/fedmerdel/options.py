@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.mixture.fit import Init, Recipe
+from fedmerdel.mixture.fit import Init, Options, Recipe
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.level_prior import Expected, checked_prior, chosen_way
 
@@ -121,6 +121,22 @@ def checked_init(init: Any, recipe: Recipe, max_clusters: int, n_rows: int) -> I
     if labels.min() < 0 or labels.max() >= max_clusters:
         raise OptionError(f"init: clusters are numbered 0 to max_clusters - 1, {max_clusters - 1}")
     return labels.astype(np.int64)
+
+
+def fit_options(
+    estimator: Any, init: Init, total: float, n_init: int, *, thorough: bool = True
+) -> Options:
+    """Return how an estimator fits rows of this total weight."""
+    return Options(
+        recipe=estimator.recipe,
+        init=init,
+        laps=estimator.laps,
+        merge_criterion=estimator.merge_criterion,
+        tol=chosen_tolerance(estimator.tol, estimator.absolute_tol, estimator.recipe, total),
+        max_iter=estimator.max_iter,
+        n_init=n_init,
+        thorough=thorough,
+    )
 
 
 def chosen_prior(estimator: Any, codebook: Codebook) -> Expected:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.estimators.columns import CategoricalColumns
 from fedmerdel.federation.search import Search
-from fedmerdel.mixture.fit import Options
+from fedmerdel.mixture.fit import Init
 from fedmerdel.mixture.learning import what_is_learned
 from fedmerdel.mixture.passes import Workers, label_rows, log_evidence, responsibilities
 from fedmerdel.mixture.predictive import predictive
@@ -25,7 +25,7 @@ from fedmerdel.options import (
     check_options,
     check_whole,
     checked_seed,
-    chosen_tolerance,
+    fit_options,
     thread_count,
 )
 from fedmerdel.progress import shown
@@ -303,16 +303,9 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         self, rows: PackedRows, study: Study, seed: np.random.SeedSequence, workers: Workers
     ) -> LocalFit:
         total = float(rows.weights.sum())
-        options = Options(
-            recipe=self.recipe,
-            init="divide" if self.recipe == "default" else "kmodes",
-            laps=self.laps,
-            merge_criterion=self.merge_criterion,
-            tol=chosen_tolerance(self.tol, self.absolute_tol, self.recipe, total),
-            max_iter=self.max_iter,
-            n_init=site_starts(total) if self.n_init is None else self.n_init,
-            thorough=False,
-        )
+        n_init = site_starts(total) if self.n_init is None else self.n_init
+        init: Init = "divide" if self.recipe == "default" else "kmodes"
+        options = fit_options(self, init, total, n_init, thorough=False)
         prior = study_prior(study, study.max_clusters)
         learned = what_is_learned(study.prior, study.variable_selection, study.recipe)
         with shown(self.verbose, rows.n_rows, total) as watch:

@@ -17,7 +17,7 @@ from fedmerdel import saved
 from fedmerdel.estimators.columns import CategoricalColumns
 from fedmerdel.mixture import predictive
 from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.fit import Options, fit_mixture
+from fedmerdel.mixture.fit import fit_mixture
 from fedmerdel.mixture.history import Move
 from fedmerdel.mixture.learning import what_is_learned
 from fedmerdel.mixture.passes import Workers, label_rows, log_evidence, responsibilities
@@ -33,7 +33,7 @@ from fedmerdel.options import (
     checked_init,
     checked_seed,
     chosen_prior,
-    chosen_tolerance,
+    fit_options,
     thread_count,
 )
 from fedmerdel.progress import shown
@@ -232,15 +232,7 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         prior = level_prior(expected, codebook.n_levels, self.alpha, self.max_clusters)
         learned = what_is_learned(expected, self.variable_selection, self.recipe)
         total = float(rows.weights.sum())
-        options = Options(
-            recipe=self.recipe,
-            init=init,
-            laps=self.laps,
-            merge_criterion=self.merge_criterion,
-            tol=chosen_tolerance(self.tol, self.absolute_tol, self.recipe, total),
-            max_iter=self.max_iter,
-            n_init=self.n_init,
-        )
+        options = fit_options(self, init, total, self.n_init)
         starts = np.random.SeedSequence(int(seed.randint(2**31 - 1)))
         with self._workers() as workers, shown(self.verbose, rows.n_rows, total) as watch:
             problem = make_problem(rows, prior, workers, learned)

@@ -24,7 +24,7 @@ from fedmerdel.options import (
     checked_init,
     checked_seed,
     chosen_prior,
-    chosen_tolerance,
+    fit_options,
     thread_count,
 )
 from fedmerdel.progress import shown
@@ -108,15 +108,8 @@ def make_trial(model: MerDel, X: Any, sample_weight: Any = None, *, known: bool 
     rows, became = collapse(encode(table, codebook, sample_weight, owner=type(model).__name__))
     expected = chosen_prior(model, codebook)
     total = float(rows.weights.sum())
-    options = Options(
-        recipe=model.recipe,
-        init=checked_init(model.init, model.recipe, model.max_clusters, rows.n_rows),
-        laps=model.laps,
-        merge_criterion=model.merge_criterion,
-        tol=chosen_tolerance(model.tol, model.absolute_tol, model.recipe, total),
-        max_iter=model.max_iter,
-        n_init=model.n_init,
-    )
+    init = checked_init(model.init, model.recipe, model.max_clusters, rows.n_rows)
+    options = fit_options(model, init, total, model.n_init)
     return Trial(
         repack(rows),
         became,
