@@ -26,7 +26,7 @@ from fedmerdel import GlobalModel, SimulatedTable, bayes_labels, simulate
 
 OUTPUT = Path("demo-output")
 STUDY = OUTPUT / "study.toml"
-HOSPITALS = ("bradford", "hull", "leeds", "sheffield", "york")
+HOSPITALS = ("bradford", "hull", "leeds", "ripon", "york")
 screen = Console()
 
 
@@ -122,6 +122,7 @@ def show(truth: SimulatedTable, hospital: np.ndarray) -> None:
     reached = adjusted_rand_score(truth.labels, labels)
     best = adjusted_rand_score(truth.labels, bayes_labels(truth, hospital))
     screen.print(
+        "truth, share: the true cluster that most of the rows are from, and how many of them. "
         f"{model.n_clusters} clusters where 8 are true. Agreement with the truth (ARI) "
         f"{reached:.3f}; the best possible, with the true parameters known, is {best:.3f}."
     )
