@@ -76,10 +76,12 @@ def _best_groups(
     for _ in range(ROUNDS):
         last = groups
         prior = settled(learning, merged_statistics(local, groups).S, prior)
-        merging = Merging(local, prior, move_singly(local, prior, groups))
+        moved = move_singly(local, prior, groups)
+        merging = Merging(local, prior, moved)
         merge_best_first(merging)
         groups = merging.groups
-        if _same(groups, last):
+        # Without merges after them, moves have more to do only under another prior.
+        if _same(groups, moved) and (learning is None or _same(groups, last)):
             break
     merging = Merging(local, prior, groups)
     merge_clear(merging)
