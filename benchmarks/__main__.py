@@ -39,7 +39,6 @@ def main() -> None:
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], metavar="name")
     names = parser.parse_args().names or list(BENCHMARKS)
     store = RESULTS / "benchmarks.json"
-    results = json.loads(store.read_text()) if store.exists() else {}
     for name in names:
         print(f"{name}: running", flush=True)
         began = time.perf_counter()
@@ -47,6 +46,8 @@ def main() -> None:
         for finding in report.findings:
             mark = "ok  " if finding.reached else "MISS"
             print(f"  {mark} {finding.name}: {finding.measured} (target {finding.target})")
+        # Read as late as can be: another run may have written meanwhile.
+        results = json.loads(store.read_text()) if store.exists() else {}
         results[name] = {
             **report._asdict(),
             "when": time.strftime("%Y-%m-%d"),

@@ -9,10 +9,10 @@ from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.learned_prior import MOST_CLUSTERS, SIMULATIONS
 from benchmarks.measure import Finding, Report
+from benchmarks.paper_recipe import recipes
 from fedmerdel import FedMerDel, MerDel, bayes_labels, simulate
 
 N_TABLES = 10
-LAPS = (0, 1, 2, 5, 10, None)
 
 # Table catsim_combined: ARI and clusters for each of LAPS.
 PAPER = {
@@ -55,12 +55,7 @@ def _simulation(
 ) -> None:
     tables = [simulate(random_state=seed, **SIMULATIONS[name]) for seed in range(N_TABLES)]
     best = np.mean([adjusted_rand_score(t.labels, bayes_labels(t)) for t in tables])
-    recipes: dict[str, dict[str, Any]] = {
-        f"laps {'never' if laps is None else laps}": {"recipe": "paper", "laps": laps}
-        for laps in LAPS
-    }
-    recipes["default"] = {}
-    for at, (recipe, options) in enumerate(recipes.items()):
+    for at, (recipe, options) in enumerate(recipes().items()):
         found = []
         for seed, table in enumerate(tables):
             model = MerDel(MOST_CLUSTERS.get(name, 20), random_state=seed, tol=1e-6, **options)
@@ -85,11 +80,11 @@ def _simulation(
 
 def _across_sites(name: str, findings: list[Finding], rows: list[list[str]]) -> None:
     n_rows, n_clusters, n_batches, most, published = ACROSS_SITES[name]
-    recipes: dict[str, dict[str, Any]] = {
+    ways: dict[str, dict[str, Any]] = {
         "paper, random, KL": {"recipe": "paper", "search": "random", "merge_criterion": "kl"},
         "default, exact": {},
     }
-    for recipe, options in recipes.items():
+    for recipe, options in ways.items():
         found = []
         for data in range(5):
             table = simulate(n_rows, 100, n_clusters, levels=3, random_state=data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
@@ -40,6 +42,12 @@ PAPER = {
         (0.943, 22.7),
     ],
 }
+
+
+def recipes() -> dict[str, dict[str, Any]]:
+    """Return the options of the paper's recipe for each number of laps, and the default's."""
+    laps = {f"laps {'never' if n is None else n}": {"recipe": "paper", "laps": n} for n in LAPS}
+    return {**laps, "default": {}}
 
 
 def run() -> Report:

@@ -11,11 +11,11 @@ from sklearn.metrics import adjusted_rand_score, f1_score
 
 from benchmarks.learned_prior import SIMULATIONS
 from benchmarks.measure import Finding, Report, in_turns, one_core
+from benchmarks.paper_recipe import recipes
 from fedmerdel import FedMerDel, MerDel, SimulatedTable, bayes_labels, simulate
 
 N_TABLES = 10
 N_SHUFFLES = 5
-LAPS = (0, 1, 2, 5, 10, None)
 MOST_COST = 1.5
 
 # Tables tablesim45_combined and selectionsim1vs: ARI, clusters, relevant and irrelevant
@@ -80,13 +80,7 @@ def _simulation(
 ) -> None:
     tables = [simulate(random_state=seed, **SIMULATIONS[name]) for seed in range(N_TABLES)]
     best = np.mean([adjusted_rand_score(t.labels, bayes_labels(t)) for t in tables])
-    recipes: dict[str, dict[str, Any]] = {
-        f"laps {'never' if laps is None else laps}": {"recipe": "paper", "laps": laps}
-        for laps in LAPS
-    }
-    recipes["default"] = {}
-    ours = 0.0
-    for at, (recipe, options) in enumerate(recipes.items()):
+    for at, (recipe, options) in enumerate(recipes().items()):
         found = []
         for seed, table in enumerate(tables):
             model = MerDel(variable_selection=True, random_state=seed, tol=1e-6, **options)
@@ -95,7 +89,6 @@ def _simulation(
         mean = np.mean(found, axis=0)
         paper = published[at] if at < len(published) else None
         rows.append([name, recipe, *_cells(mean, paper)])
-        ours = max(ours, mean[0]) if recipe == "default" else ours
         if recipe == "default":
             top = max(published, key=lambda row: row[4])
             findings += [
@@ -116,11 +109,11 @@ def _simulation(
 
 def _across_sites(name: str, findings: list[Finding], rows: list[list[str]]) -> None:
     n_rows, n_clusters, noisy, published, pooled = ACROSS_SITES[name]
-    recipes: dict[str, dict[str, Any]] = {
+    ways: dict[str, dict[str, Any]] = {
         "paper, greedy": {"recipe": "paper", "search": "greedy"},
         "default, exact": {},
     }
-    for recipe, options in recipes.items():
+    for recipe, options in ways.items():
         found, best = [], []
         for data in range(5):
             table = simulate(n_rows, 100, n_clusters, noisy=noisy, random_state=data)

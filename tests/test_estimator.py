@@ -13,18 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from fedmerdel import DataError, MerDel, Move, bayes_labels, simulate
-
-LEVELS = (2, 3, 4, 2, 5) * 5
-TABLE = simulate(800, 25, 4, levels=LEVELS, beta=(0.3, 0.3), random_state=3)
-RECIPES = ["default", "paper"]
-
-
-WAYS: list[dict[str, Any]] = [
-    {"recipe": "default"},
-    {"recipe": "default", "prior": "fixed"},
-    {"recipe": "paper"},
-    {"recipe": "paper", "variable_selection": True},
-]
+from tests.fitted import LEVELS, RECIPES, TABLE, WAYS
 
 
 @pytest.fixture(scope="module", params=WAYS, ids=str)

@@ -10,6 +10,8 @@ import numpy as np
 
 from fedmerdel.errors import OptionError
 from fedmerdel.mixture.fit import Init, Options, Recipe
+from fedmerdel.mixture.learning import Learned, what_is_learned
+from fedmerdel.mixture.prior import Prior, level_prior
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.level_prior import Expected, checked_prior, chosen_way
 
@@ -143,6 +145,13 @@ def chosen_prior(estimator: Any, codebook: Codebook) -> Expected:
     """Return what is expected of the levels, checked."""
     way = chosen_way(estimator.prior, estimator.recipe, estimator.variable_selection)
     return checked_prior(way, codebook)
+
+
+def fit_prior(estimator: Any, codebook: Codebook) -> tuple[Prior, Learned]:
+    """Return the prior of a fit, and what the fit learns of it."""
+    expected = chosen_prior(estimator, codebook)
+    prior = level_prior(expected, codebook.n_levels, estimator.alpha, estimator.max_clusters)
+    return prior, what_is_learned(expected, estimator.variable_selection, estimator.recipe)
 
 
 def _choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -19,9 +19,8 @@ from fedmerdel.mixture import predictive
 from fedmerdel.mixture.expectations import expectations
 from fedmerdel.mixture.fit import fit_mixture
 from fedmerdel.mixture.history import Move
-from fedmerdel.mixture.learning import what_is_learned
 from fedmerdel.mixture.passes import Workers, label_rows, log_evidence, responsibilities
-from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, level_prior
+from fedmerdel.mixture.prior import FloatArray, IntArray, Prior
 from fedmerdel.mixture.similarity import MergeCriterion
 from fedmerdel.mixture.solution import make_problem
 from fedmerdel.mixture.statistics import Statistics
@@ -32,8 +31,8 @@ from fedmerdel.options import (
     check_whole,
     checked_init,
     checked_seed,
-    chosen_prior,
     fit_options,
+    fit_prior,
     thread_count,
 )
 from fedmerdel.progress import shown
@@ -228,9 +227,7 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         if isinstance(init, str):  # labels of single rows can't start from joined ones
             rows, index = collapse(rows)
             rows = repack(rows)
-        expected = chosen_prior(self, codebook)
-        prior = level_prior(expected, codebook.n_levels, self.alpha, self.max_clusters)
-        learned = what_is_learned(expected, self.variable_selection, self.recipe)
+        prior, learned = fit_prior(self, codebook)
         total = float(rows.weights.sum())
         options = fit_options(self, init, total, self.n_init)
         starts = np.random.SeedSequence(int(seed.randint(2**31 - 1)))

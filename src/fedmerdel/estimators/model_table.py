@@ -14,7 +14,7 @@ import numpy as np
 from fedmerdel.errors import OptionError
 from fedmerdel.mixture.class_starts import bayesian_bound, climb_from_starts
 from fedmerdel.mixture.classical import Climb
-from fedmerdel.mixture.passes import Workers, count_labels
+from fedmerdel.mixture.passes import Workers, count_together
 from fedmerdel.mixture.prior import IntArray
 from fedmerdel.options import check_whole, checked_seed, thread_count
 from fedmerdel.records.collapse import collapse, find_distinct
@@ -120,6 +120,9 @@ class ModelTable:
         """
         if criterion not in CRITERIA:
             raise OptionError(f"criterion: give one of {', '.join(map(repr, CRITERIA))}")
+        return self._best_by(criterion)
+
+    def _best_by(self, criterion: str) -> ModelRow:
         sign = -1.0 if criterion == "elbo" else 1.0
         return min(self.rows, key=lambda row: sign * getattr(row, criterion))
 
@@ -161,7 +164,7 @@ class ModelTable:
         if name not in CRITERIA:
             return [f"{value:.{digits}f}" for value in values]
         # A column of its own for the mark keeps the numbers aligned.
-        best = self.best(name).n_classes  # type: ignore[arg-type]
+        best = self._best_by(name).n_classes
         return [
             f"{value:.{digits}f}{'*' if row.n_classes == best else ' '}"
             for row, value in zip(self.rows, values, strict=True)
@@ -315,8 +318,7 @@ def _row(
 def _levels_that_occur(rows: PackedRows) -> IntArray:
     """Count the levels of each variable that some row has, at least 1."""
     with Workers() as workers:
-        one = np.zeros(rows.n_rows, dtype=np.int64)
-        S = count_labels(rows, one, 1, workers).S[0]
+        S = count_together(rows, workers).S[0]
     occur = np.add.reduceat((S > 0).astype(np.int64), rows.packing.level_offsets[:-1])
     return np.maximum(occur, 1)
 

@@ -14,17 +14,17 @@ from fedmerdel.estimators.merdel import MerDel
 from fedmerdel.mixture.expectations import expectations
 from fedmerdel.mixture.fit import Options, fit_mixture
 from fedmerdel.mixture.history import InTurn
-from fedmerdel.mixture.learning import Learned, what_is_learned
+from fedmerdel.mixture.learning import Learned
 from fedmerdel.mixture.passes import Workers, label_rows
-from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, level_prior
+from fedmerdel.mixture.prior import FloatArray, IntArray, Prior
 from fedmerdel.mixture.solution import make_problem
 from fedmerdel.options import (
     check_options,
     check_whole,
     checked_init,
     checked_seed,
-    chosen_prior,
     fit_options,
+    fit_prior,
     thread_count,
 )
 from fedmerdel.progress import shown
@@ -106,18 +106,11 @@ def make_trial(model: MerDel, X: Any, sample_weight: Any = None, *, known: bool 
     else:
         codebook = fit_codebook(table, model.codebook, model.missing)
     rows, became = collapse(encode(table, codebook, sample_weight, owner=type(model).__name__))
-    expected = chosen_prior(model, codebook)
     total = float(rows.weights.sum())
     init = checked_init(model.init, model.recipe, model.max_clusters, rows.n_rows)
     options = fit_options(model, init, total, model.n_init)
-    return Trial(
-        repack(rows),
-        became,
-        level_prior(expected, codebook.n_levels, model.alpha, model.max_clusters),
-        what_is_learned(expected, model.variable_selection, model.recipe),
-        options,
-        int(seed.randint(2**31 - 1)),
-    )
+    entropy = int(seed.randint(2**31 - 1))
+    return Trial(repack(rows), became, *fit_prior(model, codebook), options, entropy)
 
 
 def run_fits(

@@ -67,10 +67,10 @@ def _best_groups(
     local: LocalClusters, prior: Prior, learning: Learning | None, by_tree: bool
 ) -> list[IntArray]:
     """Merge best first, then let single clusters move and groups merge until nothing changes."""
-    merging = Merging(local, prior)
     if by_tree:
         groups = _tree(local, prior)
     else:
+        merging = Merging(local, prior)
         merge_best_first(merging)
         groups = merging.groups
     for _ in range(ROUNDS):

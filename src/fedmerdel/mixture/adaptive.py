@@ -17,7 +17,7 @@ import numpy as np
 
 from fedmerdel.mixture.history import History
 from fedmerdel.mixture.moves import delete_moves, merge_moves, split_moves, tried_merges
-from fedmerdel.mixture.passes import count_labels, label_rows
+from fedmerdel.mixture.passes import count_together, label_rows
 from fedmerdel.mixture.solution import Problem, Solution, pass_on
 from fedmerdel.mixture.splits import propose_halves
 from fedmerdel.mixture.statistics import Statistics
@@ -87,7 +87,7 @@ def fit_adaptive(
         found, prior = solution.stats, solution.prior
     while True:
         searched = solution.elbo
-        solution, converged = _settle(problem, solution, limits, history)
+        solution, converged = settle(problem, solution, limits, history)
         moved = solution.elbo - searched > _cluster_cost(problem)
         if not moved or not converged:
             return solution, converged
@@ -102,8 +102,7 @@ def _divide(problem: Problem, max_clusters: int, rng: np.random.Generator) -> So
     # Too early to learn a prior: until there are clusters, all rows look alike.
     problem = problem._replace(learning=None)
     rows, prior = problem.rows, problem.prior
-    one = np.zeros(rows.n_rows, dtype=np.int64)
-    solution = pass_on(problem, count_labels(rows, one, 1, problem.workers), prior)
+    solution = pass_on(problem, count_together(rows, problem.workers), prior)
     while solution.n_clusters < max_clusters:
         labels = label_rows(rows, solution.theta, problem.workers)
         halves = propose_halves(problem, prior, labels, solution.n_clusters, DIVIDE_STEPS, rng)
@@ -157,7 +156,7 @@ def _climb(
     return solution
 
 
-def _settle(
+def settle(
     problem: Problem, solution: Solution, limits: Limits, history: History
 ) -> tuple[Solution, bool]:
     """Pass over the rows until all passes to come would add less than the tolerance.

@@ -7,12 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from fedmerdel.mixture.adaptive import Limits, fit_adaptive
+from fedmerdel.mixture.adaptive import Limits, fit_adaptive, settle
 from fedmerdel.mixture.classical import Climb, climb, maximise
 from fedmerdel.mixture.expectations import Expectations
 from fedmerdel.mixture.history import History
-from fedmerdel.mixture.passes import Workers, count_labels
-from fedmerdel.mixture.prior import FloatArray, IntArray, level_shares, sum_levels, uniform_prior
+from fedmerdel.mixture.passes import Workers, count_labels, count_together
+from fedmerdel.mixture.prior import (
+    IntArray,
+    level_means,
+    level_shares,
+    level_totals,
+    uniform_prior,
+)
 from fedmerdel.mixture.solution import Problem, pass_on
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.records.packing import PackedRows
@@ -100,10 +106,10 @@ def drawn_rows(
     labels[rng.choice(rows.n_rows, n_drawn, replace=False, p=share)] = np.arange(n_drawn)
     once = rows._replace(weights=np.ones(rows.n_rows))
     own = count_labels(once, labels, n_classes, workers).S
-    all_rows = level_shares(_together(rows, workers).S, offsets)
+    all_rows = level_shares(count_together(rows, workers).S, offsets)
     # A class without a row, or a variable that is missing in it, is a draw near all rows.
-    drawn = _normed(all_rows * rng.exponential(size=own.shape) + 1e-6, offsets)
-    seen = np.repeat(sum_levels(own, offsets), np.diff(offsets), axis=1) > 0
+    drawn = level_means(all_rows * rng.exponential(size=own.shape) + 1e-6, offsets)
+    seen = level_totals(own, offsets) > 0
     levels = LIKE_ITS_ROW * np.where(seen, own, drawn) + (1 - LIKE_ITS_ROW) * drawn
     return Expectations(np.full(n_classes, -np.log(n_classes)), np.log(levels))
 
@@ -112,7 +118,7 @@ def drawn_probabilities(
     offsets: IntArray, n_classes: int, rng: np.random.Generator
 ) -> Expectations:
     """Draw each class's level probabilities evenly from all that there are; equal shares."""
-    levels = _normed(rng.exponential(size=(n_classes, int(offsets[-1]))), offsets)
+    levels = level_means(rng.exponential(size=(n_classes, int(offsets[-1]))), offsets)
     return Expectations(np.full(n_classes, -np.log(n_classes)), np.log(levels))
 
 
@@ -125,19 +131,6 @@ def bayesian_bound(
     """
     prior = uniform_prior(rows.packing.n_levels, ALPHA, start.n_clusters)
     problem = Problem(rows, prior, workers)
-    solution = pass_on(problem, start, prior)
-    for _ in range(max_iter):
-        last = solution.elbo
-        solution = pass_on(problem, solution.stats, prior)
-        if solution.elbo - last <= tol:
-            break
+    limits = Limits(start.n_clusters, max_iter, tol)
+    solution, _ = settle(problem, pass_on(problem, start, prior), limits, History(rows.n_rows))
     return solution.elbo
-
-
-def _together(rows: PackedRows, workers: Workers) -> Statistics:
-    return count_labels(rows, np.zeros(rows.n_rows, dtype=np.int64), 1, workers)
-
-
-def _normed(levels: FloatArray, offsets: IntArray) -> FloatArray:
-    totals = np.repeat(sum_levels(levels, offsets), np.diff(offsets), axis=1)
-    return np.asarray(levels / totals)

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedmerdel.mixture.expectations import Expectations
 from fedmerdel.mixture.passes import Workers, expect_and_count
-from fedmerdel.mixture.prior import FloatArray, IntArray, sum_levels
+from fedmerdel.mixture.prior import FloatArray, IntArray, level_means
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.records.packing import PackedRows
 
@@ -72,11 +72,7 @@ class Climb(NamedTuple):
 
 def maximise(stats: Statistics, offsets: IntArray) -> Expectations:
     """M step without a prior: the logarithms of the shares, even ones where nothing was seen."""
-    n_levels = np.diff(offsets)
-    totals = np.repeat(sum_levels(stats.S, offsets), n_levels, axis=1)
-    even = np.repeat(1.0 / n_levels, n_levels)
-    levels = np.where(totals > 0, stats.S / np.where(totals > 0, totals, 1.0), even)
-    return _logs(stats.T / stats.T.sum(), levels)
+    return _logs(stats.T / stats.T.sum(), level_means(stats.S, offsets))
 
 
 def log_likelihood(theta: Expectations, stats: Statistics) -> float:
@@ -155,8 +151,7 @@ def stretched(
     x = np.maximum(x0 + 2.0 * length * step + length**2 * change, KEPT * x2)
     n_classes = first.n_clusters
     weights, levels = x[:n_classes], x[n_classes:].reshape(n_classes, -1)
-    totals = np.repeat(sum_levels(levels, offsets), np.diff(offsets), axis=1)
-    return _logs(weights / weights.sum(), levels / totals), length
+    return _logs(weights / weights.sum(), level_means(levels, offsets)), length
 
 
 def _probabilities(theta: Expectations) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import digamma
 
-from fedmerdel.mixture.prior import FloatArray, Prior, sum_levels
+from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, sum_levels
 from fedmerdel.mixture.statistics import Statistics
 
 
@@ -33,11 +33,15 @@ class Expectations(NamedTuple):
 
 def expectations(stats: Statistics, prior: Prior) -> Expectations:
     """M step and expectations: alpha* = alpha0 + T, eps* = eps + S (equation epsdef)."""
-    eps = prior.posterior(stats.S)
-    totals = sum_levels(eps, prior.offsets)
-    log_levels = digamma(eps) - np.repeat(digamma(totals), prior.n_levels, axis=1)
+    log_levels = expected_log_levels(prior.posterior(stats.S), prior.offsets)
     # The background's part of a row (equation rhodef2) is the same in every cluster.
     return Expectations(expected_log_weights(stats.T, prior), prior.explained(log_levels))
+
+
+def expected_log_levels(eps: FloatArray, offsets: IntArray) -> FloatArray:
+    """Return ``E[ln phi]`` under Dirichlets with these parameters (equation Ephi): (..., M)."""
+    totals = digamma(sum_levels(eps, offsets))
+    return np.asarray(digamma(eps) - np.repeat(totals, np.diff(offsets), axis=-1))
 
 
 def expected_log_weights(T: FloatArray, prior: Prior) -> FloatArray:

@@ -96,6 +96,11 @@ def expect_and_count(rows: PackedRows, theta: Expectations, workers: Workers) ->
     return statistics_of(rows, counts, h)
 
 
+def count_together(rows: PackedRows, workers: Workers) -> Statistics:
+    """Return the statistics of one cluster that holds all rows."""
+    return count_labels(rows, np.zeros(rows.n_rows, dtype=np.int64), 1, workers)
+
+
 def count_labels(
     rows: PackedRows, labels: IntArray, n_clusters: int, workers: Workers
 ) -> Statistics:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from fedmerdel.mixture.expectations import Expectations
-from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, sum_levels
+from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, level_means, level_totals
 from fedmerdel.mixture.statistics import Statistics
 
 
@@ -18,8 +18,7 @@ def mean_weights(stats: Statistics, prior: Prior) -> FloatArray:
 
 def mean_levels(stats: Statistics, prior: Prior) -> FloatArray:
     """Return the posterior mean probability of each level in each cluster: (K, M)."""
-    eps = prior.posterior(stats.S)
-    means = eps / np.repeat(sum_levels(eps, prior.offsets), prior.n_levels, axis=1)
+    means = level_means(prior.posterior(stats.S), prior.offsets)
     return _with_background(means, prior)
 
 
@@ -29,7 +28,7 @@ def level_intervals(stats: Statistics, prior: Prior, level: float) -> FloatArray
     One component of a Dirichlet has a beta distribution.
     """
     eps = prior.posterior(stats.S)
-    rest = np.repeat(sum_levels(eps, prior.offsets), prior.n_levels, axis=1) - eps
+    rest = level_totals(eps, prior.offsets) - eps
     tails = np.array([(1 - level) / 2, (1 + level) / 2])
     # A variable of one level has no rest: its probability is 1 for certain.
     certain = rest <= 0

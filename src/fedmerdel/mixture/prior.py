@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from fedmerdel.mixture.special import ln_betas
 from fedmerdel.study.level_prior import Expected
@@ -78,19 +79,33 @@ def sum_levels(by_level: FloatArray, offsets: IntArray) -> FloatArray:
     return np.add.reduceat(by_level, offsets[:-1], axis=-1)
 
 
+def level_totals(by_level: FloatArray, offsets: IntArray) -> FloatArray:
+    """Return at each level the sum over the levels of its variable: (..., M)."""
+    return np.repeat(sum_levels(by_level, offsets), np.diff(offsets), axis=-1)
+
+
+def level_means(by_level: FloatArray, offsets: IntArray) -> FloatArray:
+    """Divide by the sum over each variable's levels; even where that is 0: (..., M)."""
+    totals = level_totals(by_level, offsets)
+    n_levels = np.diff(offsets)
+    even = np.repeat(1.0 / n_levels, n_levels)
+    return np.where(totals > 0, by_level / np.where(totals > 0, totals, 1.0), even)
+
+
 def ln_beta(eps: FloatArray, offsets: IntArray) -> FloatArray:
     """``sum_j ln B(eps_j)``, B the multivariate beta function: (..., M) to (...)."""
     flat = np.ascontiguousarray(eps, dtype=np.float64).reshape(-1, eps.shape[-1])
     return np.asarray(ln_betas(flat, offsets).reshape(eps.shape[:-1]))
 
 
+def ln_beta_by_variable(eps: FloatArray, offsets: IntArray) -> FloatArray:
+    """``ln B(eps_j)`` of each variable: (..., M) to (..., P)."""
+    return np.asarray(sum_levels(gammaln(eps), offsets) - gammaln(sum_levels(eps, offsets)))
+
+
 def level_shares(S: FloatArray, offsets: IntArray) -> FloatArray:
     """Return the share of each level among all counts, ``1 / L_j`` where there are none: (M,)."""
-    n_levels = np.diff(offsets)
-    counts = S.reshape(-1, S.shape[-1]).sum(axis=0)
-    totals = np.repeat(sum_levels(counts, offsets), n_levels)
-    even = np.repeat(1.0 / n_levels, n_levels)
-    return np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), even)
+    return level_means(S.reshape(-1, S.shape[-1]).sum(axis=0), offsets)
 
 
 def level_prior(expected: Expected, n_levels: IntArray, alpha: float, n_components: int) -> Prior:

@@ -14,9 +14,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaln, digamma, expit, gammaln, xlogy
+from scipy.special import betaln, digamma, expit, xlogy
 
-from fedmerdel.mixture.prior import FloatArray, Prior, level_shares, sum_levels
+from fedmerdel.mixture.expectations import expected_log_levels
+from fedmerdel.mixture.prior import (
+    FloatArray,
+    Prior,
+    level_shares,
+    ln_beta_by_variable,
+    sum_levels,
+)
 
 A = 2.0
 """Both parameters of the Beta prior on delta_j (appendix G.2)."""
@@ -57,9 +64,7 @@ class Selection(NamedTuple):
     def learn(self, S: FloatArray, prior: Prior) -> Prior:
         """Return the prior with c_j updated for these counts (K, M), q(phi) at its optimum."""
         assert prior.inclusion is not None
-        eps = prior.posterior(S)
-        totals = sum_levels(eps, prior.offsets)
-        log_levels = digamma(eps) - np.repeat(digamma(totals), prior.n_levels, axis=1)
+        log_levels = expected_log_levels(prior.posterior(S), prior.offsets)
         explained = sum_levels(S * log_levels, prior.offsets).sum(axis=0)
         plain = sum_levels(xlogy(S.sum(axis=0), self.background), prior.offsets)
         c = prior.inclusion
@@ -94,7 +99,6 @@ def _own_terms(c: FloatArray, plain: FloatArray) -> FloatArray:
 def _elbo_parts(S: FloatArray, prior: Prior, c: FloatArray, plain: FloatArray) -> FloatArray:
     """Return each variable's part of the ELBO with these c, q(phi) at its optimum: (P,)."""
     eps = prior._replace(inclusion=c).posterior(S)
-    totals = sum_levels(eps, prior.offsets)
-    clusters = sum_levels(gammaln(eps) - gammaln(prior.eps), prior.offsets)
-    clusters -= gammaln(totals) - gammaln(sum_levels(prior.eps, prior.offsets))
+    at_prior = ln_beta_by_variable(prior.eps, prior.offsets)
+    clusters = ln_beta_by_variable(eps, prior.offsets) - at_prior
     return np.asarray(clusters.sum(axis=0) + _own_terms(c, plain))

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from scipy.special import digamma
 
-from fedmerdel.mixture.prior import FloatArray, Prior, ln_beta, sum_levels
+from fedmerdel.mixture.expectations import expected_log_levels
+from fedmerdel.mixture.prior import FloatArray, Prior, ln_beta
 from fedmerdel.mixture.statistics import Statistics
 
 MergeCriterion = Literal["correlation", "kl", "bhattacharyya", "random"]
@@ -42,8 +42,7 @@ def kullback_leibler(stats: Statistics, prior: Prior) -> FloatArray:
     The sum of both directions, so that a pair has one number whichever comes first.
     """
     eps = prior.posterior(stats.S)
-    totals = sum_levels(eps, prior.offsets)
-    log_phi = digamma(eps) - np.repeat(digamma(totals), prior.n_levels, axis=1)
+    log_phi = expected_log_levels(eps, prior.offsets)
     # The beta functions cancel in the symmetric sum: what is left is
     # sum_jl (eps_a - eps_b)(E_a[ln phi] - E_b[ln phi]).
     own = np.sum(eps * log_phi, axis=1)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.expectations import Expectations, expectations
 from fedmerdel.mixture.learning import Learned, Learning, learning_of
-from fedmerdel.mixture.passes import Workers, count_labels, expect_and_count
+from fedmerdel.mixture.passes import Workers, count_together, expect_and_count
 from fedmerdel.mixture.prior import Prior
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.records.packing import PackedRows
@@ -68,8 +66,7 @@ def make_problem(
     """Return the problem of fitting these rows, with the prior that learning begins with."""
     if learned is None:
         return Problem(rows, prior, workers)
-    together = count_labels(rows, np.zeros(rows.n_rows, dtype=np.int64), 1, workers)
-    learning = learning_of(learned, together.S, prior)
+    learning = learning_of(learned, count_together(rows, workers).S, prior)
     assert learning is not None
     return Problem(rows, learning.start(prior), workers, learning)
 

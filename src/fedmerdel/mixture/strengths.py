@@ -17,10 +17,16 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, xlogy
+from scipy.special import xlogy
 
 from fedmerdel.compiled import kernel
-from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, level_shares, sum_levels
+from fedmerdel.mixture.prior import (
+    FloatArray,
+    Prior,
+    level_shares,
+    ln_beta_by_variable,
+    sum_levels,
+)
 from fedmerdel.mixture.special import digamma_trigamma, ln_gamma
 
 COMMON = 3.0
@@ -125,13 +131,9 @@ def log_odds(S: FloatArray, prior: Prior) -> FloatArray:
     found from the same rows, and noise that agrees with them by chance has helped.
     """
     offsets = prior.offsets
-    apart = _ln_beta_by_variable(prior.eps + S, offsets) - _ln_beta_by_variable(prior.eps, offsets)
+    apart = ln_beta_by_variable(prior.eps + S, offsets) - ln_beta_by_variable(prior.eps, offsets)
     same = sum_levels(xlogy(S.sum(axis=0), level_shares(S, offsets)), offsets)
     return np.asarray(apart.sum(axis=0) - same - DOUBT)
-
-
-def _ln_beta_by_variable(eps: FloatArray, offsets: IntArray) -> FloatArray:
-    return np.asarray(sum_levels(gammaln(eps), offsets) - gammaln(sum_levels(eps, offsets)))
 
 
 @kernel

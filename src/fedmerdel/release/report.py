@@ -18,7 +18,8 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from fedmerdel.errors import DataError
-from fedmerdel.mixture.prior import FloatArray, Prior, ln_beta, sum_levels
+from fedmerdel.mixture.expectations import expected_log_levels
+from fedmerdel.mixture.prior import FloatArray, Prior, ln_beta
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.study.policy import Policy
 
@@ -131,10 +132,7 @@ def release_cost(exact: Statistics, released: Statistics, prior: Prior) -> float
     """
     offsets = prior.offsets
     eps, eps_released = prior.posterior(exact.S), prior.posterior(released.S)
-    n_levels = prior.n_levels
-    expected = digamma(eps_released) - np.repeat(
-        digamma(sum_levels(eps_released, offsets)), n_levels, axis=-1
-    )
+    expected = expected_log_levels(eps_released, offsets)
     levels = ln_beta(eps, offsets) - ln_beta(eps_released, offsets)
     levels = levels + ((eps_released - eps) * expected).sum(axis=-1)
     # Emptied components have the same parameter in both, so they count in the total only.

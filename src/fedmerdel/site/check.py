@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError
-from fedmerdel.mixture.passes import Workers, count_labels
+from fedmerdel.mixture.passes import Workers, count_together
 from fedmerdel.site.site_table import (
     open_site_table,
     site_outcomes,
@@ -85,8 +85,7 @@ def check_site(study: Study, table: Any) -> Check:
     missing: dict[str, float] = {}
     rare: dict[str, int] = {}
     if rows is not None:
-        whole = np.zeros(rows.n_rows, dtype=np.int64)
-        S = count_labels(rows, whole, 1, Workers()).S[0]
+        S = count_together(rows, Workers()).S[0]
         for variable, counts in zip(
             study.codebook.variables,
             np.split(S, study.codebook.level_offsets[1:-1]),

@@ -13,7 +13,7 @@ from fedmerdel.errors import DataError, NotConvergedWarning
 from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.passes import (
     Workers,
-    count_labels,
+    count_together,
     expect_and_count,
     label_rows,
     responsibilities,
@@ -201,7 +201,7 @@ def _people(problem: Problem, fitted: LocalFit, outcomes: dict[str, FloatArray])
         behind = (shares >= LEAST_SHARE) & (rows.weights > 0)[:, None]
         for k in range(fitted.stats.n_clusters):
             people = rows._replace(weights=behind[:, k].astype(np.float64))
-            found = count_labels(people, np.zeros(len(at), dtype=np.int64), 1, problem.workers)
+            found = count_together(people, problem.workers)
             counts.T[k] += found.T[0]
             counts.S[k] += found.S[0]
             for name, values in outcomes.items():
