@@ -188,7 +188,7 @@ def test_another_kind_or_version_is_refused(folder: Path) -> None:
     document = json.loads(path.read_text("utf-8"))
     for change, reason in (
         ({"kind": "cake"}, "holds no fedmerdel site summary"),
-        ({"version": 2}, "version 2 of its format"),
+        ({"version": 3}, "version 3 of its format"),
         ({"n_clusters": "3"}, "'n_clusters'"),
         ({"n_clusters": 2}, "counts.csv"),
         ({"rows": []}, "only"),

@@ -35,7 +35,7 @@ from fedmerdel.records.packing import PackedRows
 from fedmerdel.records.tables import open_table
 from fedmerdel.release.cells import HardCounts
 from fedmerdel.release.disclosure import protect
-from fedmerdel.release.summary import SiteSummary, check_site_name, make_summary
+from fedmerdel.release.summary import SiteSummary, check_site_name, make_summary, selected_names
 from fedmerdel.site.assign import site_expectations
 from fedmerdel.site.local_fit import LocalFit, fit_rows, site_starts
 from fedmerdel.study.codebook import Codebook, Missing
@@ -340,4 +340,5 @@ def _summary(study: Study, site: str, fit: LocalFit) -> SiteSummary:
     """Return the exact summary of a fit: nothing leaves, so nothing is protected."""
     hard = HardCounts(fit.stats.T, fit.stats.S)
     protected = protect(fit.stats, hard, fit.overlap, fit.prior, study.policy)
-    return make_summary(study, site, protected, fit.prior.inclusion)
+    selected = selected_names(study.codebook, fit.prior.inclusion)
+    return make_summary(study, site, protected, selected)

@@ -30,6 +30,10 @@ class Expectations(NamedTuple):
         """Clusters that rows may be given to."""
         return len(self.log_weights)
 
+    def take(self, clusters: IntArray) -> Expectations:
+        """Return these clusters alone, in this order."""
+        return Expectations(self.log_weights[clusters], self.log_levels[clusters])
+
 
 def expectations(stats: Statistics, prior: Prior) -> Expectations:
     """M step and expectations: alpha* = alpha0 + T, eps* = eps + S (equation epsdef)."""

@@ -202,23 +202,36 @@ def evidence_pass(
 
 
 @kernel
+def share_block(
+    codes: CodeArray,
+    base: IntArray,
+    table: FloatArray,
+    start: int,
+    stop: int,
+    power: FloatArray,
+    r: FloatArray,
+) -> None:
+    """Write the responsibilities of rows start..stop, a block at most, into the rows of ``r``."""
+    size, n_clusters = stop - start, table.shape[1]
+    log_rho_block(codes, base, table, start, stop, r)
+    for i in range(size):
+        _subtract_max(r[i])
+    exp_in_place(r[:size].reshape(size * n_clusters), power, size * n_clusters)
+    for i in range(size):
+        total = _sum(r[i])
+        for k in range(n_clusters):
+            r[i, k] /= total
+
+
+@kernel
 def probability_pass(
     codes: CodeArray, base: IntArray, table: FloatArray, start: int, stop: int, r: FloatArray
 ) -> None:
     """Write the responsibilities of rows start..stop into the same rows of ``r``."""
-    n_clusters = table.shape[1]
-    power = np.empty(BLOCK * n_clusters)
+    power = np.empty(BLOCK * table.shape[1])
     for first in range(start, stop, BLOCK):
-        size = min(BLOCK, stop - first)
-        block = r[first : first + size]
-        log_rho_block(codes, base, table, first, first + size, block)
-        for i in range(size):
-            _subtract_max(block[i])
-        exp_in_place(block.reshape(size * n_clusters), power, size * n_clusters)
-        for i in range(size):
-            total = _sum(block[i])
-            for k in range(n_clusters):
-                block[i, k] /= total
+        last = min(first + BLOCK, stop)
+        share_block(codes, base, table, first, last, power, r[first:last])
 
 
 @kernel

@@ -8,13 +8,13 @@ their gain, a bound or an estimate, tried with a few passes, and kept if the ELB
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import digamma
 
+from fedmerdel.mixture.divergence import delete_gains
 from fedmerdel.mixture.elbo import all_pairs, merge_gains
 from fedmerdel.mixture.expectations import expectations
 from fedmerdel.mixture.history import History, MoveKind
 from fedmerdel.mixture.passes import delete_costs, label_rows, overlaps
-from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, ln_beta
+from fedmerdel.mixture.prior import FloatArray, IntArray, Prior
 from fedmerdel.mixture.solution import Problem, Solution, pass_on
 from fedmerdel.mixture.splits import Halves, propose_halves
 from fedmerdel.mixture.statistics import Statistics
@@ -117,33 +117,10 @@ def split_moves(
 
 
 def delete_bounds(problem: Problem, stats: Statistics, prior: Prior) -> FloatArray:
-    """Return for each cluster what its deletion adds to the ELBO at least.
-
-    (A row's loss counts for 700 nats at most: no cluster with such rows is a candidate.)
-
-    The bound holds q of the other clusters fixed: the rows lose ``ln(1 - r_nk)``, the
-    cluster's own q(phi) costs nothing any more, and the weights are shared by fewer.
-    """
+    """Return for each cluster what its deletion adds to the ELBO at least."""
     theta = expectations(stats, prior)
     cost = delete_costs(problem.rows, theta, problem.workers)
-    phi = ln_beta(prior.eps, prior.offsets) - ln_beta(prior.posterior(stats.S), prior.offsets)
-    kl_phi = phi + np.sum(stats.S * theta.log_levels, axis=1)
-    without = np.array([_kl_weights(np.delete(stats.T, k), prior) for k in range(len(stats.T))])
-    kl_weights = _kl_weights(stats.T, prior) - without
-    alpha_total = prior.n_components * prior.alpha + stats.T.sum()
-    shared = stats.T.sum() * (digamma(alpha_total) - digamma(alpha_total - stats.T))
-    return np.asarray(cost + kl_phi + kl_weights + shared)
-
-
-def _kl_weights(T: FloatArray, prior: Prior) -> float:
-    """KL(q(pi) || p(pi)) of Dirichlets with the empty components left in."""
-    alpha = np.full(prior.n_components, prior.alpha)
-    counts = np.zeros(prior.n_components)
-    counts[: len(T)] = T
-    offsets = np.array([0, prior.n_components])
-    log_weights = digamma(alpha + counts) - digamma((alpha + counts).sum())
-    kl = ln_beta(alpha, offsets) - ln_beta(alpha + counts, offsets) + np.sum(counts * log_weights)
-    return float(kl)
+    return delete_gains(stats, prior, cost)
 
 
 def _candidate_merges(

@@ -16,6 +16,7 @@ import numpy as np
 
 from fedmerdel.mixture import kernels
 from fedmerdel.mixture.code_tables import build_table, decode_counts
+from fedmerdel.mixture.elbo import all_pairs
 from fedmerdel.mixture.expectations import Expectations
 from fedmerdel.mixture.prior import FloatArray, IntArray
 from fedmerdel.mixture.statistics import Statistics
@@ -142,6 +143,19 @@ def log_evidence(rows: PackedRows, theta: Expectations, workers: Workers) -> Flo
     return out
 
 
+def log_rho(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
+    """Return ``ln rho_nk``, what the row's levels and the weight add up to: (N, K)."""
+    table = build_table(theta, rows.packing)
+    out = np.empty((rows.n_rows, theta.n_clusters))
+
+    def work(start: int, stop: int) -> None:
+        base = rows.packing.state_offsets
+        kernels.log_rho_block(rows.codes, base, table, start, stop, out[start:stop])
+
+    workers.each_chunk(rows.n_rows, work)
+    return out
+
+
 def responsibilities(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
     """Return the N x K responsibilities: for people, never needed by a fit."""
     table = build_table(theta, rows.packing)
@@ -168,6 +182,16 @@ def overlaps(
         return (part,)
 
     return summed(workers.over_chunks(rows.n_rows, work))[0]
+
+
+def overlap_matrix(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
+    """Return Q of every pair of clusters: (K, K), symmetric, 0 on the diagonal."""
+    overlap = np.zeros((theta.n_clusters, theta.n_clusters))
+    pairs = all_pairs(theta.n_clusters)
+    if len(pairs):
+        found = overlaps(rows, theta, pairs, workers)
+        overlap[pairs[:, 0], pairs[:, 1]] = overlap[pairs[:, 1], pairs[:, 0]] = found
+    return overlap
 
 
 def delete_costs(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:

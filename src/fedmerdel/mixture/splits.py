@@ -99,7 +99,7 @@ def leading_directions(
     rows, prior = problem.rows, problem.prior
     base = rows.packing.state_offsets
     seen = whole.S + RARE
-    direction = _centred(rng.standard_normal(whole.S.shape), whole.S, prior)
+    direction = centred(rng.standard_normal(whole.S.shape), whole.S, prior)
     for _ in range(POWER_STEPS):
         table = build_table(Expectations(np.zeros(whole.n_clusters), direction), rows.packing)
 
@@ -113,12 +113,12 @@ def leading_directions(
         counts, spread = summed(problem.workers.over_chunks(rows.n_rows, work))
         scale = np.sqrt(np.maximum(spread / np.maximum(whole.T, 1.0), 1e-300))
         last, last_scale = direction, scale
-        direction = _centred(decode_counts(counts, rows.packing) / seen, whole.S, prior)
+        direction = centred(decode_counts(counts, rows.packing) / seen, whole.S, prior)
         direction /= scale[:, None]
     return last / last_scale[:, None]
 
 
-def _centred(direction: FloatArray, S: FloatArray, prior: Prior) -> FloatArray:
+def centred(direction: FloatArray, S: FloatArray, prior: Prior) -> FloatArray:
     """Take from each variable its mean over the cluster, so that projections have mean 0."""
     totals = np.maximum(sum_levels(S, prior.offsets), 1e-300)
     mean = sum_levels(direction * S, prior.offsets) / totals

@@ -15,6 +15,7 @@ from scipy.special import expit
 
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.federation.merging import LocalClusters, local_clusters, merged_statistics
+from fedmerdel.federation.rounds import UNCUT, Course, begin
 from fedmerdel.federation.search import Search, search_groups
 from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.learning import Learned, learning_of, settled, what_is_learned
@@ -22,6 +23,7 @@ from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, level_shares, s
 from fedmerdel.mixture.similarity import MergeCriterion
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.mixture.strengths import log_odds
+from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.protocol import Study
 
@@ -53,6 +55,35 @@ class Ancestor(NamedTuple):
     rows: float
 
 
+class Exchange(NamedTuple):
+    """What one exchange has brought.
+
+    Attributes
+    ----------
+    number : int
+        Its number, from 1.
+    elbo : float or None
+        The ELBO of all rows in nats: of the replies, or with a policy that changes counts of the
+        clusters that were sent out. None if sites did not reply that are needed to know it.
+    n_clusters : int
+        Clusters that the replies left.
+    moved : float
+        At least this share of the rows changed cluster since the last model.
+    stale : tuple of str
+        Sites that did not reply, and are carried with what they sent last.
+    move : {"", "split", "merge", "delete", "taken back"}
+        What the centre did: clusters split or deleted in what it sends out next, or merged. Taken
+        back: the replies were worse than what was known, so what was sent is forgotten.
+    """
+
+    number: int
+    elbo: float | None
+    n_clusters: int
+    moved: float
+    stale: tuple[str, ...]
+    move: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class GlobalModel:
     """The clusters that all sites have found together.
@@ -71,6 +102,10 @@ class GlobalModel:
         largest cluster first.
     search, criterion : str
         How they were found.
+    record : tuple of Exchange
+        What the exchanges since the first merge have brought; empty after one shot.
+    next_course : Course or None
+        What to send out next, where that is more than the model's own clusters.
     """
 
     study: Study
@@ -78,6 +113,8 @@ class GlobalModel:
     groups: tuple[IntArray, ...]
     search: Search
     criterion: MergeCriterion
+    record: tuple[Exchange, ...] = ()
+    next_course: Course | None = None
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -141,7 +178,7 @@ class GlobalModel:
     @cached_property
     def statistics(self) -> Statistics:
         """T, S and h of the global clusters."""
-        return merged_statistics(_local(self.summaries), list(self.groups))
+        return merged_statistics(side_by_side(self.summaries), list(self.groups))
 
     @cached_property
     def lower_bound(self) -> float:
@@ -162,7 +199,7 @@ class GlobalModel:
     @cached_property
     def lineage(self) -> tuple[Ancestor, ...]:
         """Where each local cluster of each site went."""
-        local = _local(self.summaries)
+        local = side_by_side(self.summaries)
         cluster = np.empty(local.stats.n_clusters, dtype=np.int64)
         for k, group in enumerate(self.groups):
             cluster[group] = k
@@ -170,6 +207,27 @@ class GlobalModel:
         return tuple(
             Ancestor(self.sites[site], int(own), int(k), float(rows))
             for site, own, k, rows in zip(local.site, number, cluster, local.stats.T, strict=True)
+        )
+
+    @cached_property
+    def course(self) -> Course:
+        """What to send out next, and how the centre came to it."""
+        if self.next_course is not None:
+            return self.next_course
+        return begin(self.statistics, self.row_prior, len(self.record))
+
+    @cached_property
+    def broadcast(self) -> Broadcast:
+        """What to send to the sites for one more exchange."""
+        course = self.course
+        return Broadcast(
+            self.study,
+            course.number + 1,
+            course.sent,
+            course.cuts,
+            course.age == UNCUT,
+            self.row_prior.eps,
+            self.selected if self.study.variable_selection else None,
         )
 
     def describe(self) -> tuple[Cluster, ...]:
@@ -185,14 +243,29 @@ class GlobalModel:
         return sample(self, n_rows, random_state)
 
     def add(self, summary: SiteSummary) -> GlobalModel:
-        """Return the model with one more site."""
+        """Return the model with one more site.
+
+        After exchanges a new site takes part in the next one instead: `update_site`.
+        """
+        if self.record:
+            raise OptionError(
+                "summary: the model has gone through exchanges: let the new site reply to it "
+                "(update_site), and give that to merge_onto"
+            )
         summaries = (*self.summaries, summary)
         return merge_sites(self.study, summaries, self.search, criterion=self.criterion)
 
     def remove(self, site: str) -> GlobalModel:
-        """Return the model without a site, as if it had never taken part."""
+        """Return the model without a site, as if it had never taken part.
+
+        After exchanges: without its counts; the clusters of the others stay as they are.
+        """
         if site not in self.sites:
             raise OptionError(f"site: {site!r} is not in the model, which has {_list(self.sites)}")
+        if self.record:
+            from fedmerdel.model.onto import take_out
+
+            return take_out(self, site)
         summaries = tuple(summary for summary in self.summaries if summary.site != site)
         return merge_sites(self.study, summaries, self.search, criterion=self.criterion)
 
@@ -246,17 +319,17 @@ def merge_sites(
         raise OptionError(f"criterion: give one of {_list(CRITERIA)}")
     if not isinstance(study, Study):
         raise OptionError("study: give a Study, such as Study.load reads")
-    sent = _in_order(summaries)
+    sent = in_order(summaries)
     check_summaries(study, sent)
     prior = study_prior(study, sum(summary.n_components for summary in sent))
-    local = _local(sent)
+    local = side_by_side(sent)
     rng = np.random.default_rng(study.seed)
     groups = search_groups(search, local, prior, centre_learns(study), criterion, rng)
     by_size = np.argsort([-local.stats.T[group].sum() for group in groups], kind="stable")
     return GlobalModel(study, sent, tuple(groups[k] for k in by_size), search, criterion)
 
 
-def _in_order(summaries: Any) -> tuple[SiteSummary, ...]:
+def in_order(summaries: Any) -> tuple[SiteSummary, ...]:
     """Return the summaries by the names of their sites, and refuse anything else."""
     listed = tuple(summaries) if isinstance(summaries, Iterable) else (None,)
     if not all(isinstance(summary, SiteSummary) for summary in listed):
@@ -276,7 +349,8 @@ def centre_learns(study: Study) -> Learned:
     return learned if learned == "strengths" else None
 
 
-def _local(summaries: tuple[SiteSummary, ...]) -> LocalClusters:
+def side_by_side(summaries: tuple[SiteSummary, ...]) -> LocalClusters:
+    """Return the clusters of all sites, one site after the other."""
     return local_clusters([(summary.statistics, summary.overlap) for summary in summaries])
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedmerdel.mixture.prior import FloatArray, IntArray
 from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.study.codebook import Codebook
 
 # What sums of floats in another order may differ by, for each row.
 DUST = 1e-8
@@ -71,3 +72,14 @@ def all_cells(
         parts.append(with_missing(stats.T, stats.S[:, start:end]).ravel())
     parts.extend(counts.cells(stats.T).ravel() for counts in outcomes.values())
     return np.concatenate(parts)
+
+
+def missing_counts(T: FloatArray, S: FloatArray, codebook: Codebook) -> FloatArray:
+    """Return the missing entries of each variable in each cluster: (K, P)."""
+    return np.stack(
+        [
+            with_missing(T, S[:, start:end])[:, -1]
+            for start, end in pairwise(codebook.level_offsets)
+        ],
+        axis=1,
+    )

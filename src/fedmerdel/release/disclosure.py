@@ -123,7 +123,7 @@ def protect(
     if releases_exactly(policy):
         released, bound, told = soft, overlap, named
     else:
-        T = _rounded(soft.T, policy)
+        T = rounded(soft.T, policy)
         S = np.empty_like(soft.S)
         for start, end in pairwise(prior.offsets):
             at = slice(start, end)
@@ -172,7 +172,8 @@ def _step(policy: Policy) -> int:
     return max(policy.rounding, 1)
 
 
-def _rounded(counts: FloatArray, policy: Policy) -> FloatArray:
+def rounded(counts: FloatArray, policy: Policy) -> FloatArray:
+    """Return counts to the nearest that may be told, but for the smallest."""
     step = _step(policy)
     return np.asarray(np.floor(counts / step + 0.5) * step)
 
@@ -182,7 +183,7 @@ def _protect_cells(soft: FloatArray, hard: FloatArray, T: FloatArray, policy: Po
     # A sum of dust is no group of rows, nor does dust hide one: either count may be too small.
     least = max(policy.threshold, _step(policy) / 2)
     small = (soft < least - _dust(T)[:, None]) | (hard < policy.threshold)
-    cells = np.where(small, 0.0, np.maximum(_rounded(soft, policy), policy.smallest))
+    cells = np.where(small, 0.0, np.maximum(rounded(soft, policy), policy.smallest))
     # The largest cell takes what the others lose, as one that is told if there is any.
     weighed = np.where(small & ~small.all(axis=1, keepdims=True), -1.0, soft)
     largest = weighed.argmax(axis=1)
@@ -212,14 +213,24 @@ def _make_room(cells: FloatArray, soft: FloatArray, most: float, policy: Policy)
             cells[np.where(cells > 0, soft, np.inf).argmin()] = 0.0
 
 
-def _overlap_bound(overlap: FloatArray, policy: Policy) -> FloatArray:
-    # A row shared evenly by two clusters adds ln 2, so a step is as many rows as may be told. No
-    # overlap and a little look the same: one step.
+def coarse(nats: FloatArray, policy: Policy, towards: np.ufunc) -> FloatArray:
+    """Return sums over rows in whole steps, up (``np.ceil``) or down (``np.floor``).
+
+    A row shared evenly by two clusters adds ln 2, so a step is as many rows as may be told.
+    """
     unit = policy.smallest * np.log(2.0)
-    steps = np.maximum(np.ceil(overlap / unit), 1.0)
-    bound = steps * unit
-    # The quotient may have been rounded down to a whole number.
-    bound = np.where(bound < overlap, (steps + 1.0) * unit, bound)
+    steps = towards(nats / unit)
+    # The quotient may have been rounded to a whole number, the wrong way.
+    if towards is np.ceil:
+        steps = np.where(steps * unit < nats, steps + 1.0, steps)
+    else:
+        steps = np.where(steps * unit > nats, steps - 1.0, steps)
+    return np.asarray(steps * unit)
+
+
+def _overlap_bound(overlap: FloatArray, policy: Policy) -> FloatArray:
+    # No overlap and a little look the same: one step.
+    bound = np.maximum(coarse(overlap, policy, np.ceil), policy.smallest * np.log(2.0))
     bound = np.maximum(bound, bound.T)
     np.fill_diagonal(bound, 0.0)
     return np.asarray(bound)
@@ -227,10 +238,7 @@ def _overlap_bound(overlap: FloatArray, policy: Policy) -> FloatArray:
 
 def _entropy_bound(h: FloatArray, policy: Policy) -> FloatArray:
     # -h adds to the ELBO, so a lower bound of it is never too good to be true.
-    unit = policy.smallest * np.log(2.0)
-    steps = np.floor(-h / unit)
-    steps = np.where(steps * unit > -h, steps - 1.0, steps)
-    return np.asarray(0.0 - np.maximum(steps, 0.0) * unit)
+    return np.asarray(0.0 - np.maximum(coarse(-h, policy, np.floor), 0.0))
 
 
 def _report(

@@ -17,10 +17,10 @@ from fedmerdel.release.sheets import from_sheets, to_sheets
 from fedmerdel.release.summary import SiteSummary
 
 KIND = "fedmerdel site summary"
-VERSION = 1
+VERSION = 2
 
 NEEDED = ("summary.json", "counts.csv", "overlap.csv")
-ALLOWED = (*NEEDED, "outcomes.csv", "README.txt")
+ALLOWED = (*NEEDED, "outcomes.csv", "halves.csv", "README.txt")
 
 # What desktops leave behind, besides names that start with a dot.
 IGNORED = ("Thumbs.db", "desktop.ini")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedmerdel.release.summary import SiteSummary, missing_counts
+from fedmerdel.release.cells import missing_counts
+from fedmerdel.release.summary import SiteSummary
 
 WIDTH = 88
 
@@ -219,7 +220,7 @@ def _wrap(text: str, indent: str = "") -> str:
 def _cells(summary: SiteSummary) -> list[Cell]:
     T, S, _ = summary.statistics
     cells = [Cell("all rows", "", k, float(rows)) for k, rows in enumerate(T)]
-    missing = missing_counts(summary)
+    missing = missing_counts(T, S, summary.codebook)
     at = 0
     for j, variable in enumerate(summary.codebook.variables):
         columns = [*((level, S[:, at + i]) for i, level in enumerate(variable.levels))]

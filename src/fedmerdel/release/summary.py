@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,8 @@ from fedmerdel.errors import DataError
 from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.prior import FloatArray, study_prior
 from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.release.cells import DUST, OutcomeCounts, all_cells, with_missing
+from fedmerdel.release.answer import Answer, impossible_answer
+from fedmerdel.release.cells import DUST, OutcomeCounts, all_cells
 from fedmerdel.release.disclosure import Protected, releases_exactly
 from fedmerdel.release.report import DisclosureReport
 from fedmerdel.study.codebook import Codebook
@@ -51,6 +51,9 @@ class SiteSummary:
         What disclosure control did.
     codebook : Codebook
         The study's variables and levels.
+    answer : Answer or None
+        If the site answers clusters that the centre has sent out: what serves the next moves.
+        The clusters are then those, also where the site has no rows in one.
 
     Raises
     ------
@@ -69,6 +72,7 @@ class SiteSummary:
     selected: tuple[str, ...] | None
     report: DisclosureReport
     codebook: Codebook = field(repr=False)
+    answer: Answer | None = None
 
     def __post_init__(self) -> None:
         """Refuse impossible numbers."""
@@ -86,7 +90,11 @@ class SiteSummary:
 
     def cells(self) -> FloatArray:
         """Return every count that is told or implied, one after the other."""
-        return all_cells(self.statistics, self.codebook.level_offsets, self.outcomes)
+        offsets = self.codebook.level_offsets
+        cells = all_cells(self.statistics, offsets, self.outcomes)
+        if self.answer is None:
+            return cells
+        return np.concatenate([cells, self.answer.cells(self.statistics, offsets)])
 
     def save(self, path: str | Path) -> None:
         """Write a folder of readable files, or one zip of them if the name ends in .zip.
@@ -115,7 +123,11 @@ class SiteSummary:
 
 
 def make_summary(
-    study: Study, site: str, protected: Protected, inclusion: FloatArray | None = None
+    study: Study,
+    site: str,
+    protected: Protected,
+    selected: tuple[str, ...] | None = None,
+    answer: Answer | None = None,
 ) -> SiteSummary:
     """Make the summary of a site from the numbers that may leave it.
 
@@ -127,14 +139,12 @@ def make_summary(
         The site's name.
     protected : Protected
         What `protect` made of the site's clusters; its `changes` stay behind.
-    inclusion : float64 array (P,), optional
-        ``c_j`` of a variable selection: all that leaves is which are above a half.
+    selected : tuple of str, optional
+        Variables that the site selected, where the study selects any.
+    answer : Answer, optional
+        What serves the next moves, if this answers clusters that the centre has sent out.
     """
     prior = study_prior(study, study.max_clusters)
-    names = study.codebook.names
-    selected = None
-    if inclusion is not None:
-        selected = tuple(name for name, c in zip(names, inclusion, strict=True) if c > 0.5)
     return SiteSummary(
         study_hash=study.hash,
         site=site,
@@ -147,7 +157,15 @@ def make_summary(
         selected=selected,
         report=protected.report,
         codebook=study.codebook,
+        answer=answer,
     )
+
+
+def selected_names(codebook: Codebook, inclusion: FloatArray | None) -> tuple[str, ...] | None:
+    """Return which variables a selection has kept: all of it that leaves a site."""
+    if inclusion is None:
+        return None
+    return tuple(name for name, c in zip(codebook.names, inclusion, strict=True) if c > 0.5)
 
 
 def check_summary(summary: SiteSummary) -> None:
@@ -185,7 +203,8 @@ def _impossible(summary: SiteSummary) -> str | None:
     """Return the first thing that can't be, or None."""
     (T, S, h), Q = summary.statistics, summary.overlap
     n_clusters, offsets = len(T), summary.codebook.level_offsets
-    if not 1 <= n_clusters <= summary.n_components:
+    most = summary.n_components if summary.answer is None else n_clusters
+    if not 1 <= n_clusters <= most:
         return f"{n_clusters} clusters, where 1 to {summary.n_components} are possible"
     shapes = {
         "T": (T, (n_clusters,)),
@@ -209,7 +228,7 @@ def _impossible(summary: SiteSummary) -> str | None:
     # A damaged file may hold anything here, also what no set can hold.
     if not all(name in names for name in summary.selected or ()):
         return "it selects variables that its codebook does not have"
-    if T.min() <= 0:
+    if (T.min() if summary.answer is None else T.sum()) <= 0:
         return "a cluster has no rows: leave it out"
     if h.max() > 0:
         return "h is above 0, and no sum of r ln r is"
@@ -224,6 +243,8 @@ def _impossible(summary: SiteSummary) -> str | None:
     for name, counts in summary.outcomes.items():
         if np.any(counts.observed > T + slack) or np.any(counts.positive > counts.observed + slack):
             return f"outcome {name!r} has more rows than there are"
+    if summary.answer is not None:
+        return impossible_answer(summary.answer, summary.statistics, offsets)
     return None
 
 
@@ -242,13 +263,3 @@ def _breaks_policy(summary: SiteSummary) -> str | None:
     if np.any(cells % max(report.rounding, 1)):
         return f"a count is not rounded as policy {report.policy!r} asks"
     return None
-
-
-def missing_counts(summary: SiteSummary) -> FloatArray:
-    """Return the missing entries of each variable in each cluster: (K, P)."""
-    T, S, _ = summary.statistics
-    offsets = summary.codebook.level_offsets
-    return np.stack(
-        [with_missing(T, S[:, start:end])[:, -1] for start, end in pairwise(offsets)],
-        axis=1,
-    )

@@ -11,23 +11,17 @@ from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError, NotConvergedWarning
 from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.passes import (
-    Workers,
-    count_together,
-    expect_and_count,
-    label_rows,
-    responsibilities,
-)
+from fedmerdel.mixture.passes import Workers
 from fedmerdel.mixture.prior import FloatArray, IntArray, study_prior
 from fedmerdel.mixture.solution import Problem, pass_on
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.options import thread_count
 from fedmerdel.progress import shown
 from fedmerdel.release.cells import HardCounts, OutcomeCounts
 from fedmerdel.release.disclosure import protect, too_small
 from fedmerdel.release.report import Changes
-from fedmerdel.release.summary import SiteSummary, check_site_name, make_summary
+from fedmerdel.release.summary import SiteSummary, check_site_name, make_summary, selected_names
 from fedmerdel.site.local_fit import LocalFit, count_fit, fit_in_batches
+from fedmerdel.site.people import count_people, own_rows, soft_outcomes
 from fedmerdel.site.site_table import (
     open_site_table,
     site_outcomes,
@@ -35,12 +29,6 @@ from fedmerdel.site.site_table import (
     study_rows,
 )
 from fedmerdel.study.protocol import Study
-
-LEAST_SHARE = 0.1
-"""A row stands behind a cluster's sums if it belongs to the cluster by this much."""
-
-PEOPLE_ROWS = 65_536
-"""Rows whose shares in all clusters are held at a time."""
 
 
 class Release(NamedTuple):
@@ -131,7 +119,7 @@ def prepare_release(
                 f"no cluster of this site has {study.policy.smallest} rows, the least that policy "
                 f"{study.policy.name!r} releases: the site is too small to take part alone"
             )
-        soft = {name: _soft_outcome(problem, fitted, values) for name, values in outcomes.items()}
+        soft = soft_outcomes(rows, fitted.theta, outcomes, workers)
     if not local.converged:
         warnings.warn(
             f"site {site!r}: not converged after {local.n_iter} passes: the counts are right, but "
@@ -154,7 +142,8 @@ def prepare_release(
         withheld=withheld,
         cost_so_far=best - elbo(fitted.stats, prior) if absorbed else 0.0,
     )
-    summary = make_summary(study, site, protected, prior.inclusion)
+    selected = selected_names(study.codebook, prior.inclusion)
+    summary = make_summary(study, site, protected, selected)
     return Release(summary, protected.changes)
 
 
@@ -167,8 +156,8 @@ def _absorb(
     """
     absorbed = 0
     while True:
-        people = _people(problem, fitted, outcomes)
-        at_least = np.minimum(people.T, _own_rows(problem, fitted))
+        people = count_people(problem.rows, fitted.theta, outcomes, problem.workers)
+        at_least = np.minimum(people.T, own_rows(problem.rows, fitted.theta, problem.workers))
         small = too_small(fitted.stats.T, at_least, study.policy)
         if study.small_clusters == "withhold" or not small.any() or len(small) == 1:
             return fitted, people, small, absorbed
@@ -176,48 +165,6 @@ def _absorb(
         stats = pass_on(problem, fitted.stats.without(k), fitted.prior).stats
         fitted = count_fit(problem, stats, fitted.prior)
         absorbed += 1
-
-
-def _own_rows(problem: Problem, fitted: LocalFit) -> FloatArray:
-    """Return how many rows have each cluster as their most probable one."""
-    counted = problem.rows.weights > 0
-    labels = label_rows(problem.rows, fitted.theta, problem.workers)[counted]
-    return np.bincount(labels, minlength=fitted.stats.n_clusters).astype(np.float64)
-
-
-def _people(problem: Problem, fitted: LocalFit, outcomes: dict[str, FloatArray]) -> HardCounts:
-    """Count the people behind each sum: rows that belong to the cluster by a tenth at least.
-
-    Whatever their weight; but a row of weight 0 is in no sum, so it is not behind one. Dust
-    does not count, so few sure rows can't hide in it. Where clusters overlap, a row counts
-    in each: a sum of many small shares is no small group.
-    """
-    counts = Statistics(*(np.zeros_like(part) for part in fitted.stats))
-    named = {name: OutcomeCounts(counts.T.copy(), counts.T.copy()) for name in outcomes}
-    for start in range(0, problem.rows.n_rows, PEOPLE_ROWS):
-        at = np.arange(start, min(start + PEOPLE_ROWS, problem.rows.n_rows))
-        rows = problem.rows.take(at)
-        shares = responsibilities(rows, fitted.theta, problem.workers)
-        behind = (shares >= LEAST_SHARE) & (rows.weights > 0)[:, None]
-        for k in range(fitted.stats.n_clusters):
-            people = rows._replace(weights=behind[:, k].astype(np.float64))
-            found = count_together(people, problem.workers)
-            counts.T[k] += found.T[0]
-            counts.S[k] += found.S[0]
-            for name, values in outcomes.items():
-                named[name].positive[k] += np.sum(behind[:, k] & (values[at] == 1))
-                named[name].observed[k] += np.sum(behind[:, k] & ~np.isnan(values[at]))
-    return HardCounts(counts.T, counts.S, named)
-
-
-def _soft_outcome(problem: Problem, fitted: LocalFit, values: FloatArray) -> OutcomeCounts:
-    """Sum the responsibilities of the rows with an outcome, and of those where it is known."""
-    sums = []
-    for counted in (values == 1, ~np.isnan(values)):
-        weights = np.where(counted, problem.rows.weights, 0.0)
-        rows = problem.rows._replace(weights=weights)
-        sums.append(expect_and_count(rows, fitted.theta, problem.workers).T)
-    return OutcomeCounts(*sums)
 
 
 def _without(

@@ -9,12 +9,11 @@ import numpy as np
 
 from fedmerdel.federation.merging import local_clusters, merged_statistics
 from fedmerdel.federation.search import search_groups
-from fedmerdel.mixture.elbo import all_pairs
 from fedmerdel.mixture.expectations import Expectations, expectations
 from fedmerdel.mixture.fit import Options, fit_mixture
 from fedmerdel.mixture.history import History
 from fedmerdel.mixture.learning import Learned, what_is_learned
-from fedmerdel.mixture.passes import Workers, expect_and_count, overlaps
+from fedmerdel.mixture.passes import Workers, expect_and_count, overlap_matrix
 from fedmerdel.mixture.prior import FloatArray, Prior
 from fedmerdel.mixture.solution import Problem, make_problem, pass_on
 from fedmerdel.mixture.statistics import Statistics
@@ -90,12 +89,7 @@ def count_fit(problem: Problem, stats: Statistics, prior: Prior) -> LocalFit:
     """Return statistics and overlaps of the same responsibilities, those these lead to."""
     theta = expectations(stats, prior)
     counted = expect_and_count(problem.rows, theta, problem.workers)
-    n_clusters = counted.n_clusters
-    overlap = np.zeros((n_clusters, n_clusters))
-    pairs = all_pairs(n_clusters)
-    if len(pairs):
-        found = overlaps(problem.rows, theta, pairs, problem.workers)
-        overlap[pairs[:, 0], pairs[:, 1]] = overlap[pairs[:, 1], pairs[:, 0]] = found
+    overlap = overlap_matrix(problem.rows, theta, problem.workers)
     return LocalFit(theta, counted, prior, overlap)
 
 

@@ -1,0 +1,71 @@
+"""Exchanges between sites in one process: as across real sites, with exact counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from fedmerdel.mixture.passes import Workers
+from fedmerdel.model.global_model import Exchange, GlobalModel
+from fedmerdel.model.onto import merge_onto
+from fedmerdel.records.collapse import collapse
+from fedmerdel.records.packing import PackedRows, repack
+from fedmerdel.site.update import exact_reply
+
+QUIET = 1e-5
+"""Nats a row that an exchange must gain, or it is a quiet one."""
+
+QUIET_EXCHANGES = 6
+"""Quiet exchanges in a row after which more don't pay: a cut may still need a few."""
+
+MOST_EXCHANGES = 1000
+"""Exchanges after which "auto" gives up."""
+
+Rounds = int | Literal["auto"]
+
+
+def run_rounds(
+    model: GlobalModel,
+    parts: dict[str, PackedRows],
+    rounds: Rounds,
+    workers: Workers,
+    watch: Callable[[Exchange], None] | None = None,
+) -> GlobalModel:
+    """Let the sites reply to the model, and so on, so many times or until it stops paying.
+
+    Parameters
+    ----------
+    model : GlobalModel
+        The model after one shot.
+    parts : dict of str to PackedRows
+        The rows of each site.
+    rounds : int or "auto"
+        Exchanges.
+    workers : Workers
+        Threads: sites reply side by side.
+    watch : callable, optional
+        Called with each exchange.
+    """
+    names = list(parts)
+    rows = [repack(collapse(part)[0]) for part in parts.values()]
+    total = sum(float(part.weights.sum()) for part in rows)
+    for _ in range(MOST_EXCHANGES if rounds == "auto" else rounds):
+        sent = model.broadcast
+        replies = workers.apart(
+            len(names), lambda b, own, sent=sent: exact_reply(sent, rows[b], names[b], own)
+        )
+        model = merge_onto(model, replies)
+        if watch is not None:
+            watch(model.record[-1])
+        if rounds == "auto" and has_settled(model.record, total):
+            break
+    return model
+
+
+def has_settled(record: tuple[Exchange, ...], total: float) -> bool:
+    """Whether the last exchanges were all quiet: no move, and next to nothing gained."""
+    last = record[-QUIET_EXCHANGES - 1 :]
+    if len(last) <= QUIET_EXCHANGES or any(step.move not in ("", "taken back") for step in last):
+        return False
+    known = [step.elbo for step in last if step.elbo is not None]
+    return len(known) == len(last) and max(known[1:]) - known[0] < QUIET * total * QUIET_EXCHANGES

@@ -1,0 +1,78 @@
+"""What a summary holds besides, if it answers clusters that the centre has sent out."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from fedmerdel.mixture.cuts import FirstHalves, second_halves
+from fedmerdel.mixture.prior import FloatArray, IntArray
+from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.release.cells import DUST, with_missing
+
+
+class Answer(NamedTuple):
+    """The part of a reply that serves the next moves.
+
+    Attributes
+    ----------
+    broadcast : str
+        Hash of what was sent out: the clusters of the summary are those, in their order.
+    halves : FirstHalves
+        Of each cluster: along the cut that was sent with it, or as the site proposes.
+    cost : float64 array (K,)
+        ``sum_n w_n ln(1 - r_nk)``, what the site's rows would lose without the cluster, or a
+        lower bound of it.
+    evidence : float
+        ``sum_n w_n ln sum_k rho_nk``, how well the clusters that were sent explain the site's
+        rows, or a lower bound of it. Summed over sites, and less the divergence of what was
+        sent from the prior, it is the ELBO, whatever disclosure control did to the counts.
+    """
+
+    broadcast: str
+    halves: FirstHalves
+    cost: FloatArray
+    evidence: float
+
+    def cells(self, stats: Statistics, offsets: IntArray) -> FloatArray:
+        """Return every count of a half that is told or implied, one after the other."""
+        second_T, second_S = second_halves(stats, self.halves)
+        parts = []
+        for T, S in ((self.halves.T, self.halves.S), (second_T, second_S)):
+            parts.append(T)
+            for start, end in pairwise(offsets):
+                parts.append(with_missing(T, S[:, start:end]).ravel())
+        return np.concatenate(parts)
+
+
+def impossible_answer(answer: Answer, stats: Statistics, offsets: IntArray) -> str | None:
+    """Return why no table can have given these numbers, or None."""
+    (K, M), halves = stats.S.shape, answer.halves
+    if not isinstance(answer.broadcast, str) or not answer.broadcast:
+        return "it does not say which clusters it answers"
+    shapes = {
+        "rows of the halves": (halves.T, (K,)),
+        "counts of the halves": (halves.S, (K, M)),
+        "blur": (halves.blur, (K,)),
+        "cost": (answer.cost, (K,)),
+    }
+    for name, (array, shape) in shapes.items():
+        if np.shape(array) != shape:
+            return f"{name} has shape {np.shape(array)}, and {shape} fits clusters and codebook"
+        if not np.isfinite(array).all():
+            return f"{name} has a number that is not finite"
+        if name != "cost" and np.min(array) < 0:
+            return f"{name} has a negative number"
+    if not np.isfinite(answer.evidence):
+        return "evidence is not finite"
+    if answer.cost.max() > 0:
+        return "cost is above 0, and no logarithm of a share is"
+    slack = DUST * np.maximum(stats.T, 1.0)
+    if np.any(halves.T > stats.T + slack) or np.any(halves.S > stats.S + slack[:, None]):
+        return "a half has more rows than its cluster"
+    for start, end in pairwise(offsets):
+        if np.any(halves.S[:, start:end].sum(axis=1) > halves.T + slack):
+            return "the levels of a variable sum to more than the half's rows"
+    return None

@@ -1,0 +1,63 @@
+"""A sheet of numbers with names beside them, as CSV text, and back to the last bit."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from fedmerdel.errors import FileError
+from fedmerdel.mixture.prior import FloatArray
+
+# float() alone takes "1_000" and digits of other scripts.
+NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+
+
+def number_text(number: float) -> str:
+    """Return a whole number plainly, and any other so that it reads back to the last bit."""
+    plain = float(number).is_integer() and abs(number) < 2**53
+    if plain and not (number == 0 and np.signbit(number)):
+        return str(int(number))
+    return repr(float(number))
+
+
+def write_grid(header: list[str], rows: Iterable[list[str]]) -> str:
+    """Return a sheet as text."""
+    file = io.StringIO()
+    # The line ends of RFC 4180; with these, texts that hold either sign are quoted.
+    writer = csv.writer(file, lineterminator="\r\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def read_grid(
+    file: str, text: str, labels: list[str], columns: list[str]
+) -> tuple[list[list[str]], FloatArray]:
+    """Return the label columns of a sheet, and its numbers."""
+    try:
+        header, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    except (csv.Error, ValueError):
+        raise FileError(f"file {file!r} is no table: copy it again") from None
+    if header != labels + columns:
+        raise FileError(f"file {file!r}: its columns must be {', '.join(labels + columns)}")
+    if not rows:
+        raise FileError(f"file {file!r} has no rows: copy it again")
+    for at, row in enumerate(rows, start=2):
+        if len(row) != len(header) or not all(map(NUMBER.fullmatch, row[len(labels) :])):
+            raise FileError(f"file {file!r}, row {at}: expected {len(columns)} numbers")
+    numbers = np.array([row[len(labels) :] for row in rows]).astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise FileError(f"file {file!r} has a number too large to be one: copy it again")
+    return [row[: len(labels)] for row in rows], numbers.reshape(len(rows), len(columns))
+
+
+def check_names(file: str, found: list[list[str]], expected: list[list[str]]) -> None:
+    """Refuse other names beside the numbers than those of the codebook."""
+    if found != expected:
+        raise FileError(
+            f"file {file!r}: its rows are not those of the codebook, in order: copy it again"
+        )

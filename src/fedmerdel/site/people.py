@@ -1,0 +1,106 @@
+"""The people behind a cluster's sums: what a policy's threshold is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import expit
+
+from fedmerdel.mixture.cuts import Cuts
+from fedmerdel.mixture.expectations import Expectations
+from fedmerdel.mixture.passes import (
+    Workers,
+    count_together,
+    expect_and_count,
+    label_rows,
+    log_rho,
+    responsibilities,
+)
+from fedmerdel.mixture.prior import FloatArray
+from fedmerdel.records.packing import PackedRows
+from fedmerdel.release.cells import HardCounts, OutcomeCounts
+
+LEAST_SHARE = 0.1
+"""A row stands behind a cluster's sums if it belongs to the cluster by this much."""
+
+PEOPLE_ROWS = 65_536
+"""Rows whose shares in all clusters are held at a time."""
+
+
+def own_rows(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
+    """Return how many rows have each cluster as their most probable one."""
+    labels = label_rows(rows, theta, workers)[rows.weights > 0]
+    return np.bincount(labels, minlength=theta.n_clusters).astype(np.float64)
+
+
+def count_people(
+    rows: PackedRows, theta: Expectations, outcomes: dict[str, FloatArray], workers: Workers
+) -> HardCounts:
+    """Count the people behind each sum: rows that belong to the cluster by a tenth at least.
+
+    Whatever their weight; but a row of weight 0 is in no sum, so it is not behind one. Dust
+    does not count, so few sure rows can't hide in it. Where clusters overlap, a row counts
+    in each: a sum of many small shares is no small group.
+    """
+
+    def shares(part: PackedRows) -> FloatArray:
+        return responsibilities(part, theta, workers)
+
+    return _behind(rows, shares, theta, outcomes, workers)
+
+
+def count_people_of_halves(
+    rows: PackedRows, theta: Expectations, cuts: Cuts, workers: Workers
+) -> tuple[HardCounts, HardCounts]:
+    """Count the people behind the first and the second half of each cluster."""
+
+    def first(part: PackedRows) -> FloatArray:
+        cut = log_rho(part, Expectations(cuts.offset, cuts.direction), workers)
+        return np.asarray(responsibilities(part, theta, workers) * expit(cut))
+
+    def second(part: PackedRows) -> FloatArray:
+        return responsibilities(part, theta, workers) - first(part)
+
+    return (
+        _behind(rows, first, theta, {}, workers),
+        _behind(rows, second, theta, {}, workers),
+    )
+
+
+def _behind(
+    rows: PackedRows,
+    shares: Callable[[PackedRows], FloatArray],
+    theta: Expectations,
+    outcomes: dict[str, FloatArray],
+    workers: Workers,
+) -> HardCounts:
+    T, S = np.zeros(theta.n_clusters), np.zeros_like(theta.log_levels)
+    named = {name: OutcomeCounts(T.copy(), T.copy()) for name in outcomes}
+    for start in range(0, rows.n_rows, PEOPLE_ROWS):
+        at = np.arange(start, min(start + PEOPLE_ROWS, rows.n_rows))
+        part = rows.take(at)
+        behind = (shares(part) >= LEAST_SHARE) & (part.weights > 0)[:, None]
+        for k in range(theta.n_clusters):
+            people = part._replace(weights=behind[:, k].astype(np.float64))
+            found = count_together(people, workers)
+            T[k] += found.T[0]
+            S[k] += found.S[0]
+            for name, values in outcomes.items():
+                named[name].positive[k] += np.sum(behind[:, k] & (values[at] == 1))
+                named[name].observed[k] += np.sum(behind[:, k] & ~np.isnan(values[at]))
+    return HardCounts(T, S, named)
+
+
+def soft_outcomes(
+    rows: PackedRows, theta: Expectations, outcomes: dict[str, FloatArray], workers: Workers
+) -> dict[str, OutcomeCounts]:
+    """Sum the shares of the rows with each outcome, and of those where it is known."""
+    found = {}
+    for name, values in outcomes.items():
+        sums = []
+        for counted in (values == 1, ~np.isnan(values)):
+            part = rows._replace(weights=np.where(counted, rows.weights, 0.0))
+            sums.append(expect_and_count(part, theta, workers).T)
+        found[name] = OutcomeCounts(*sums)
+    return found
