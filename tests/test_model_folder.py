@@ -21,7 +21,7 @@ from fedmerdel.release.summary import SiteSummary
 from tests.federations import Federation, binary, federations, made_study, summary_of
 from tests.test_global_model import assert_same, refused
 
-FILES = ["clusters.csv", "lineage.csv", "model.json", "sites", "study.toml"]
+FILES = ["broadcast", "clusters.csv", "lineage.csv", "model.json", "sites", "study.toml"]
 
 
 def made(*sites: str, seed: int = 1) -> GlobalModel:
@@ -147,7 +147,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "no study": replace_text("study.toml", "[", "{"),
     "no JSON": replace_text("model.json", "{", "["),
     "another kind": edit_json(kind="fedmerdel site summary"),
-    "another version": edit_json(version=2),
+    "another version": edit_json(version=3),
     "another hash": edit_json(study_hash="0" * 64),
     "no hash": edit_json(study_hash="gone"),
     "no groups": edit_json(groups="gone"),

@@ -14,10 +14,12 @@ import fedmerdel
 NAMES = [
     "Ancestor",
     "Assignment",
+    "Broadcast",
     "Codebook",
     "Consensus",
     "ConstantColumnWarning",
     "DataError",
+    "Exchange",
     "FedMerDel",
     "FedMerDelError",
     "FedMerDelWarning",
@@ -41,12 +43,14 @@ NAMES = [
     "custom_policy",
     "draft_study",
     "fit_site",
+    "merge_onto",
     "merge_sites",
     "model_table",
     "policy_named",
     "score_samples",
     "simulate",
     "stability",
+    "update_site",
 ]
 
 

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmerdel.release import SiteSummary
-from fedmerdel.release.note import checkers_note, review_tables
+from fedmerdel.release.note import checkers_note
+from fedmerdel.release.review import review_tables
 from fedmerdel.study.codebook import Codebook, Variable
 from tests.summaries import FILES, assert_same, content, make
 

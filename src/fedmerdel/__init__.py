@@ -21,12 +21,15 @@ from fedmerdel.errors import (
     OptionError,
 )
 from fedmerdel.mixture.history import Move
-from fedmerdel.model.global_model import Ancestor, GlobalModel, merge_sites
+from fedmerdel.model.broadcast import Broadcast
+from fedmerdel.model.global_model import Ancestor, Exchange, GlobalModel, merge_sites
+from fedmerdel.model.onto import merge_onto
 from fedmerdel.records.draft import draft_study
 from fedmerdel.records.simulate import SimulatedTable, bayes_labels, simulate
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.site.assign import Assignment, assign, score_samples
 from fedmerdel.site.fit_site import fit_site
+from fedmerdel.site.update import update_site
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import Policy, custom_policy, policy_named
 from fedmerdel.study.protocol import Study
@@ -43,10 +46,12 @@ __version__ = "0.1.0"
 __all__ = [
     "Ancestor",
     "Assignment",
+    "Broadcast",
     "Codebook",
     "Consensus",
     "ConstantColumnWarning",
     "DataError",
+    "Exchange",
     "FedMerDel",
     "FedMerDelError",
     "FedMerDelWarning",
@@ -70,12 +75,14 @@ __all__ = [
     "custom_policy",
     "draft_study",
     "fit_site",
+    "merge_onto",
     "merge_sites",
     "model_table",
     "policy_named",
     "score_samples",
     "simulate",
     "stability",
+    "update_site",
 ]
 
 _LAZY = {

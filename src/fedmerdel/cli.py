@@ -9,21 +9,32 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from fedmerdel.cli_text import count, screen, show_check, show_model, show_next, show_review
+from fedmerdel.cli_text import (
+    count,
+    screen,
+    show_check,
+    show_exchange,
+    show_model,
+    show_next,
+    show_review,
+)
 from fedmerdel.errors import DataError, FedMerDelError, FedMerDelWarning, FileError, OptionError
 from fedmerdel.federation.search import Search
 from fedmerdel.files import check_place, write_text
+from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.folder import check_model_place
 from fedmerdel.model.global_model import GlobalModel, merge_sites
+from fedmerdel.model.onto import merge_onto
 from fedmerdel.records.draft import UnusableError, draft_study
 from fedmerdel.release.folder import check_summary_place
-from fedmerdel.release.note import review_tables
+from fedmerdel.release.review import review_tables
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.site.assign import assign
 from fedmerdel.site.check import check_site
-from fedmerdel.site.fit_site import prepare_release
+from fedmerdel.site.fit_site import Release, prepare_release
 from fedmerdel.site.labels_file import check_labels_place, write_labels
 from fedmerdel.site.site_table import open_site_table, row_ids
+from fedmerdel.site.update import prepare_update
 from fedmerdel.study.codebook import Missing
 from fedmerdel.study.protocol import Study
 
@@ -50,6 +61,12 @@ app = typer.Typer(
         fedmerdel merge study.toml leeds/ york/ hull/ -o model/
 
         fedmerdel describe model/
+
+    For a model as good as one of pooled rows, exchange again, as often as it pays:
+
+        fedmerdel update model/ patients.csv --site leeds -o leeds-1/
+
+        fedmerdel merge study.toml leeds-1/ york-1/ hull-1/ --onto model/ -o model-1/
 
     Each site gives its own rows to the common clusters; this file stays there:
 
@@ -124,14 +141,7 @@ def fit(
     check_summary_place(output)
     released = prepare_release(agreed, table, site, n_jobs=threads, verbose=screen.is_terminal)
     released.summary.save(output)
-    changes = released.changes
-    screen.print(
-        f"{count(released.summary.n_clusters, 'cluster')} written to {output}. Disclosure control "
-        f"changed {count(changes.changed, 'count')}, by {changes.largest_change:,.0f} rows at "
-        f"most, and costs {changes.cost_per_row:.4f} nats of ELBO a row. These three numbers are "
-        "for you; they are not in what you send."
-    )
-    show_next(f"fedmerdel review {output}")
+    _show_release(released, count(released.summary.n_clusters, "cluster"), output)
 
 
 @app.command()
@@ -152,10 +162,14 @@ def merge(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="From the sites.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the model.")],
     search: Annotated[Search, typer.Option(help="How clusters are merged.")] = "exact",
+    onto: Annotated[Path | None, typer.Option(help="Model that the sites reply to.")] = None,
 ) -> None:
-    """Merge the clusters of all sites at the coordinating centre."""
+    """Merge the clusters of all sites at the coordinating centre, or their replies to a model."""
     agreed = Study.load(study)
     check_model_place(output)
+    if onto is not None:
+        _merge_onto(agreed, folders, onto, output)
+        return
     with screen.status(f"merging {count(len(folders), 'site')}"):
         model = merge_sites(agreed, [SiteSummary.load(folder) for folder in folders], search)
         model.save(output)
@@ -165,6 +179,54 @@ def merge(
         "site sent: if all of them may see that, send it to the sites."
     )
     show_next(f"fedmerdel describe {output}")
+
+
+def _merge_onto(agreed: Study, folders: list[Path], onto: Path, output: Path) -> None:
+    """Take the sites' replies into the next model."""
+    with screen.status(f"merging {count(len(folders), 'reply', 'replies')}"):
+        last = GlobalModel.load(onto)
+        if last.study.hash != agreed.hash:
+            raise DataError(
+                f"folder {str(onto)!r}: the model is of another study than {agreed.name!r}"
+            )
+        model = merge_onto(last, [SiteSummary.load(folder) for folder in folders])
+        model.save(output)
+    show_exchange(model)
+    screen.print(
+        f"The model is in {output}; {output / 'broadcast'} is all that sites need for another "
+        "exchange, and holds no site's counts."
+    )
+    show_next(f"fedmerdel describe {output}")
+
+
+@app.command()
+def update(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Folder of a model, or its part broadcast/.")
+    ],
+    table: TableFile,
+    site: Annotated[str, typer.Option(help="Name of this site.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder, or .zip, to write.")],
+    threads: Threads = 1,
+) -> None:
+    """Reply to a model: count this site's rows in its clusters, to make the next one better."""
+    check_summary_place(output)
+    sent = Broadcast.load(model)
+    with screen.status("counting"):
+        released = prepare_update(sent, table, site, n_jobs=threads)
+        released.summary.save(output)
+    _show_release(released, f"Reply for exchange {sent.number}", output)
+
+
+def _show_release(released: Release, what: str, output: Path) -> None:
+    changes = released.changes
+    screen.print(
+        f"{what} written to {output}. Disclosure control changed "
+        f"{count(changes.changed, 'count')}, by {changes.largest_change:,.0f} rows at most, and "
+        f"costs {changes.cost_per_row:.4f} nats of ELBO a row. These three numbers are for you; "
+        "they are not in what you send."
+    )
+    show_next(f"fedmerdel review {output}")
 
 
 @app.command(name="assign")

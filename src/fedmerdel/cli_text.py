@@ -9,7 +9,7 @@ from rich.table import Table
 
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.release.note import Review
+from fedmerdel.release.review import Review
 from fedmerdel.site.check import Check
 from fedmerdel.study.protocol import Study
 
@@ -20,9 +20,20 @@ STANDS_OUT = 1.2
 """A level is shown as a mark of a cluster if so many times as frequent as in all rows."""
 
 
-def count(number: int, noun: str) -> str:
+PAYS = 1e-4
+"""Nats a row that an exchange should gain to be worth the next."""
+
+MOVES = {
+    "split": "Clusters were split in what is sent out next: another exchange decides.",
+    "delete": "A cluster was left out of what is sent out next: another exchange decides.",
+    "merge": "Clusters were merged.",
+    "taken back": "The replies were worse than what was known: the model is that of before.",
+}
+
+
+def count(number: int, noun: str, nouns: str | None = None) -> str:
     """Return a number with its noun, in the plural but for one."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def show_next(command: str) -> None:
@@ -96,6 +107,8 @@ def show_model(model: GlobalModel) -> None:
         f"{len(told)} of {count(len(model.study.codebook.names), 'variable')} tell the clusters "
         f"apart: {_some(told)}"
     )
+    if model.record:
+        show_exchange(model)
     for cluster in described:
         _show_cluster(cluster, model.study)
     smallest = model.study.policy.smallest
@@ -108,6 +121,38 @@ def show_model(model: GlobalModel) -> None:
             f"A site's counts under {smallest} came as 0: the intervals allow for it, shares of "
             "levels near 0% may be higher."
         )
+
+
+def show_exchange(model: GlobalModel) -> None:
+    """Show what the last exchange brought, and whether another one would pay."""
+    step, rows = model.record[-1], float(model.statistics.T.sum())
+    told = f"Exchange {step.number}: {count(model.n_clusters, 'cluster')}"
+    if step.elbo is not None:
+        told += f", ELBO {step.elbo:,.1f} nats"
+    gain = gain_per_row(model)
+    if gain is not None:
+        told += f" ({gain:+.6f} a row)"
+    screen.print(f"{told}. At least {step.moved:.2%} of the rows changed cluster.")
+    if step.move:
+        screen.print(MOVES[step.move])
+    if step.stale:
+        screen.print(f"No reply from {_some(step.stale)}: carried with what they sent last.")
+    if gain is not None and not step.move and gain < PAYS:
+        screen.print(f"Another exchange would change little: less than {PAYS:g} nats a row.")
+    cost = sum(summary.report.cost_at_most for summary in model.summaries)
+    if model.study.policy.smallest > 1:
+        screen.print(
+            f"Disclosure control costs at most {cost / rows:.4f} nats of ELBO a row, all sites "
+            "together."
+        )
+
+
+def gain_per_row(model: GlobalModel) -> float | None:
+    """Return what the last exchange has added to the ELBO, where two of them compare."""
+    known = [step.elbo for step in model.record[-2:]]
+    if len(known) < 2 or known[0] is None or known[1] is None:
+        return None
+    return (known[1] - known[0]) / float(model.statistics.T.sum())
 
 
 def _show_cluster(cluster: Cluster, study: Study) -> None:

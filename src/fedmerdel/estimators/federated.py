@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from fedmerdel.errors import DataError, OptionError
+from fedmerdel.estimators.batches import site_of_rows
 from fedmerdel.estimators.columns import CategoricalColumns
+from fedmerdel.estimators.rounds import Rounds, run_rounds, shown_exchanges
 from fedmerdel.federation.search import Search
 from fedmerdel.mixture.fit import Init
 from fedmerdel.mixture.learning import what_is_learned
@@ -20,7 +21,7 @@ from fedmerdel.mixture.passes import Workers, label_rows, log_evidence, responsi
 from fedmerdel.mixture.predictive import predictive
 from fedmerdel.mixture.prior import FloatArray, IntArray, study_prior
 from fedmerdel.mixture.similarity import MergeCriterion
-from fedmerdel.model.global_model import Ancestor, GlobalModel, merge_sites
+from fedmerdel.model.global_model import Ancestor, Exchange, GlobalModel, merge_sites
 from fedmerdel.options import (
     check_options,
     check_whole,
@@ -35,18 +36,12 @@ from fedmerdel.records.packing import PackedRows
 from fedmerdel.records.tables import open_table
 from fedmerdel.release.cells import HardCounts
 from fedmerdel.release.disclosure import protect
-from fedmerdel.release.summary import SiteSummary, check_site_name, make_summary, selected_names
+from fedmerdel.release.summary import SiteSummary, make_summary, selected_names
 from fedmerdel.site.assign import site_expectations
 from fedmerdel.site.local_fit import LocalFit, fit_rows, site_starts
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.policy import policy_named
 from fedmerdel.study.protocol import Study
-
-ROWS_PER_BATCH = 5000
-"""Rows of a random batch, about, where neither sites nor a number of batches are given."""
-
-MISSING_GROUPS = frozenset({"", "nan", "NaN", "None", "NaT", "<NA>"})
-"""Texts of what is no name of a site, from whatever library."""
 
 
 class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
@@ -64,6 +59,10 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         Random batches where `fit` is given no `groups`; None is one per 5,000 rows.
     search : {"exact", "tree", "greedy", "random"}, default="exact"
         How the global clusters are searched; see `merge_sites`.
+    rounds : int or "auto", default=0
+        Exchanges after the first merge: 0 is one shot. Each lets the sites count their rows in
+        the global clusters and the centre improve them by the sums, so that the model comes ever
+        nearer to one of pooled rows. "auto" goes on until that stops paying.
     recipe, laps, merge_criterion, alpha, tol, absolute_tol, max_iter
         Of the fit at each site; see `MerDel`. `merge_criterion` also serves the paper's
         searches, "greedy" and "random".
@@ -89,17 +88,20 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
     labels_ : int64 array (N,)
         The global cluster of each row, assigned anew with its site's own weights.
     frozen_labels_ : int64 array (N,)
-        The paper's labels: each row keeps its local cluster's company.
+        The paper's labels: each row keeps its local cluster's company. With exchanges, those of
+        the first merge, and of its clusters.
     n_clusters_ : int
         Global clusters.
     lower_bound_ : float
-        The global ELBO in nats, of the frozen responsibilities.
+        The global ELBO in nats, of the frozen responsibilities, or of the last exchange.
     lineage_ : tuple of Ancestor
         Where each local cluster went.
     model_ : GlobalModel
         The merged clusters.
     selection_probability_, selected_ : arrays (P,)
         Variables that tell the global clusters apart; see `GlobalModel`.
+    record_ : tuple of Exchange
+        What each exchange has brought; empty with `rounds=0`.
     n_iter_ : int
         Passes of the site that took the most.
     codebook_ : Codebook
@@ -123,6 +125,7 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         *,
         n_batches: int | None = None,
         search: Search = "exact",
+        rounds: Rounds = 0,
         recipe: Literal["default", "paper"] = "default",
         laps: int | None = 5,
         merge_criterion: MergeCriterion = "correlation",
@@ -142,6 +145,7 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         self.max_clusters = max_clusters
         self.n_batches = n_batches
         self.search = search
+        self.rounds = rounds
         self.recipe = recipe
         self.laps = laps
         self.merge_criterion = merge_criterion
@@ -182,27 +186,33 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
             check_whole("n_init", self.n_init, at_least=1)
         if self.n_batches is not None:
             check_whole("n_batches", self.n_batches, at_least=1)
+        if self.rounds != "auto":
+            check_whole("rounds", self.rounds, at_least=0)
         table = open_table(X)
         entropy = int(checked_seed(self.random_state).randint(2**31 - 1))
         study = self._study(fit_codebook(table, self.codebook, self.missing), entropy)
         codebook = study.codebook
         rows = encode(table, codebook, sample_weight, owner=type(self).__name__)
-        names, site = self._sites(groups, rows.n_rows, np.random.default_rng(entropy))
+        names, site = site_of_rows(
+            groups, self.n_batches, rows.n_rows, np.random.default_rng(entropy)
+        )
         # A site whose rows all have weight 0 has nothing to say; they are labelled all the same.
         weighty = np.flatnonzero(rows.weights)
         sites = np.unique(site[weighty]).tolist()
         seeds = np.random.SeedSequence(entropy).spawn(len(names))
         with Workers(thread_count(self.n_jobs)) as workers:
+            parts = {names[b]: rows.take(weighty[site[weighty] == b]) for b in sites}
             fits = {
-                names[b]: self._fit_one(
-                    rows.take(weighty[site[weighty] == b]), study, seeds[b], workers
-                )
-                for b in sites
+                names[b]: self._fit_one(parts[names[b]], study, seeds[b], workers) for b in sites
             }
             summaries = [_summary(study, name, fit) for name, fit in fits.items()]
             criterion = "correlation" if self.merge_criterion == "random" else self.merge_criterion
             model = merge_sites(study, summaries, self.search, criterion=criterion)
-            labels, frozen_labels = _labels(rows, site, names, fits, model, workers)
+            frozen_labels = _frozen_labels(rows, site, names, fits, model, workers)
+            if self.rounds:
+                with shown_exchanges(self.verbose, self.rounds) as watch:
+                    model = run_rounds(model, parts, self.rounds, workers, watch)
+            labels = _labels(rows, site, names, model, workers)
         # Nothing is set before all is known: a fit that fails leaves the estimator as it was.
         self._note_columns(X, table, reset=True)
         self.labels_: IntArray = labels
@@ -214,6 +224,7 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         self.selected_: NDArray[np.bool_] = np.isin(codebook.names, model.selected)
         self.lower_bound_ = model.lower_bound
         self.lineage_: tuple[Ancestor, ...] = model.lineage
+        self.record_: tuple[Exchange, ...] = model.record
         self.n_iter_ = max(fit.n_iter for fit in fits.values())
         if not all(fit.converged for fit in fits.values()):
             warnings.warn(
@@ -254,35 +265,6 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
             check_complete(table)
         return encode(table, self.codebook_, owner=type(self).__name__)
 
-    def _sites(
-        self, groups: Any, n_rows: int, rng: np.random.Generator
-    ) -> tuple[list[str], IntArray]:
-        """Return the sites' names and the site of each row."""
-        if groups is None:
-            n_batches = self.n_batches or max(1, round(n_rows / ROWS_PER_BATCH))
-            n_batches = min(n_batches, n_rows)
-            width = len(str(n_batches - 1))
-            names = [f"batch {b:0{width}d}" for b in range(n_batches)]
-            return names, rng.permutation(np.arange(n_rows) % n_batches)
-        given: NDArray[Any] = np.asarray(groups)
-        if given.shape != (n_rows,):
-            raise OptionError("groups: give the site of each row of the table")
-        if self.n_batches is not None:
-            warnings.warn("n_batches is not used: groups are given", UserWarning, stacklevel=3)
-        found, site = np.unique(given.astype(str), return_inverse=True)
-        names = [str(name) for name in found]
-        if not MISSING_GROUPS.isdisjoint(names):
-            raise OptionError("groups: the site of a row is missing: give one for each row")
-        try:
-            for name in names:
-                check_site_name(name)
-        except DataError:  # it quotes the name
-            raise OptionError(
-                "groups: a site has a name that no folder can have: leave out / \\ : and spaces "
-                "at the ends"
-            ) from None
-        return names, site.reshape(-1).astype(np.int64)
-
     def _study(self, codebook: Codebook, entropy: int) -> Study:
         return Study(
             "FedMerDel",
@@ -313,27 +295,35 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
 
 
 def _labels(
+    rows: PackedRows, site: IntArray, names: list[str], model: GlobalModel, workers: Workers
+) -> IntArray:
+    """Return the most probable cluster of each row, by the weights of its site."""
+    labels = np.empty(rows.n_rows, dtype=np.int64)
+    for b, name in enumerate(names):
+        at = np.flatnonzero(site == b)
+        theta = site_expectations(model, name if name in model.sites else None)
+        labels[at] = label_rows(rows.take(at), theta, workers)
+    return labels
+
+
+def _frozen_labels(
     rows: PackedRows,
     site: IntArray,
     names: list[str],
     fits: dict[str, LocalFit],
     model: GlobalModel,
     workers: Workers,
-) -> tuple[IntArray, IntArray]:
-    """Return labels anew, with the site's own weights, and as the paper freezes them."""
-    labels = np.empty(rows.n_rows, dtype=np.int64)
-    frozen_labels = np.empty(rows.n_rows, dtype=np.int64)
+) -> IntArray:
+    """Return labels as the paper freezes them: each row goes where its local cluster went."""
+    labels = _labels(rows, site, names, model, workers)
     became = {(a.site, a.local_cluster): a.cluster for a in model.lineage}
     for b, name in enumerate(names):
-        at = np.flatnonzero(site == b)
-        part = rows.take(at)
-        fit = fits.get(name)
-        theta = site_expectations(model, None if fit is None else name)
-        labels[at] = frozen_labels[at] = label_rows(part, theta, workers)
-        if fit is not None:
+        if name in fits:
+            at = np.flatnonzero(site == b)
+            fit = fits[name]
             cluster = np.array([became[name, k] for k in range(fit.stats.n_clusters)])
-            frozen_labels[at] = cluster[label_rows(part, fit.theta, workers)]
-    return labels, frozen_labels
+            labels[at] = cluster[label_rows(rows.take(at), fit.theta, workers)]
+    return labels
 
 
 def _summary(study: Study, site: str, fit: LocalFit) -> SiteSummary:

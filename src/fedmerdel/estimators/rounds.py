@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 from fedmerdel.mixture.passes import Workers
+from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.global_model import Exchange, GlobalModel
 from fedmerdel.model.onto import merge_onto
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.packing import PackedRows, repack
+from fedmerdel.release.summary import SiteSummary
 from fedmerdel.site.update import exact_reply
 
 QUIET = 1e-5
@@ -51,9 +54,11 @@ def run_rounds(
     total = sum(float(part.weights.sum()) for part in rows)
     for _ in range(MOST_EXCHANGES if rounds == "auto" else rounds):
         sent = model.broadcast
-        replies = workers.apart(
-            len(names), lambda b, own, sent=sent: exact_reply(sent, rows[b], names[b], own)
-        )
+
+        def reply(b: int, own: Workers, sent: Broadcast = sent) -> SiteSummary:
+            return exact_reply(sent, rows[b], names[b], own)
+
+        replies = workers.apart(len(names), reply)
         model = merge_onto(model, replies)
         if watch is not None:
             watch(model.record[-1])
@@ -69,3 +74,22 @@ def has_settled(record: tuple[Exchange, ...], total: float) -> bool:
         return False
     known = [step.elbo for step in last if step.elbo is not None]
     return len(known) == len(last) and max(known[1:]) - known[0] < QUIET * total * QUIET_EXCHANGES
+
+
+@contextmanager
+def shown_exchanges(verbose: int, rounds: Rounds) -> Iterator[Callable[[Exchange], None] | None]:
+    """Give a watcher that shows exchanges, clusters and ELBO; None where all is silent."""
+    if not verbose:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns) as progress:
+        task = progress.add_task("exchanges", total=None if rounds == "auto" else rounds)
+
+        def watch(step: Exchange) -> None:
+            text = f"exchange {step.number}: {step.n_clusters} clusters, ELBO {step.elbo:,.1f}"
+            progress.update(task, advance=1, description=text)
+
+        yield watch

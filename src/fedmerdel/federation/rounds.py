@@ -13,7 +13,9 @@ the centre puts them together, sends the cut between them out, and lets every ex
 it, until the split pays or there is no hope.
 
 What was sent out with a guess in it (a split, a deletion, an extrapolation) is taken back if
-the ELBO of the replies is lower than it was.
+the ELBO of the replies is lower than it was. Where disclosure control has changed the counts,
+gains would be those of another table, and a guess would not be found out: then there are
+neither, and exchanges improve the clusters that there are.
 """
 
 from __future__ import annotations
@@ -166,7 +168,7 @@ def make_plan(
     age : int64 array (K,)
         Of their cuts.
     replies : Replies
-        What came back.
+        What splits and deletions would bring.
     gained : float
         Nats that the last exchange has added.
     most_clusters : int
@@ -212,15 +214,7 @@ def _merge_all(merging: Merging, least: float) -> bool:
         merged = True
 
 
-def go_on(
-    course: Course,
-    stats: Statistics,
-    prior: Prior,
-    replies: Replies,
-    plan: Plan,
-    *,
-    guess: bool,
-) -> Course:
+def go_on(course: Course, stats: Statistics, prior: Prior, replies: Replies, plan: Plan) -> Course:
     """Return what to send out next: the clusters that came back, with the plan's moves made.
 
     Parameters
@@ -233,17 +227,14 @@ def go_on(
         What came with them.
     plan : Plan
         The moves.
-    guess : bool
-        Whether to extrapolate where there is no move: the ELBO must be exact to find out.
     """
-    cuts, age = next_cuts(course, stats, prior, replies)
     parents, number = plan.parents, course.number + 1
+    cuts, age = next_cuts(course, stats, prior, replies)
     fresh = plan.twice | np.array([len(parts) > 1 for parts in plan.clusters])
-    after = _moved(stats, replies, plan)
-    following = begin(after, prior, number)._replace(
+    following = begin(_moved(stats, replies, plan), prior, number)._replace(
         cuts=cuts.take(parents), age=np.where(fresh, UNCUT, age[parents]), parents=parents
     )
-    if plan.move or not guess:
+    if plan.move:
         return following
     past = course.past.then(course.sent, following.sent)
     if len(past.read) == 1:

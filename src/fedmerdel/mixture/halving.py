@@ -43,8 +43,8 @@ def propose_halves(
     prior: Prior,
     workers: Workers,
     rng: np.random.Generator,
-) -> tuple[Cuts, FirstHalves]:
-    """Return good halves of every cluster, and the cuts that made them.
+) -> FirstHalves:
+    """Return good halves of every cluster.
 
     The first cut is across the direction along which the cluster's rows vary most; E and M
     steps inside the cluster improve on it.
@@ -56,7 +56,7 @@ def propose_halves(
     for _ in range(LOCAL_STEPS - 1):
         cuts = cuts_between(stats, first, prior)
         first = count_halves(rows, theta, cuts, workers)
-    return cuts, first
+    return first
 
 
 def _leading_directions(

@@ -143,19 +143,6 @@ def log_evidence(rows: PackedRows, theta: Expectations, workers: Workers) -> Flo
     return out
 
 
-def log_rho(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
-    """Return ``ln rho_nk``, what the row's levels and the weight add up to: (N, K)."""
-    table = build_table(theta, rows.packing)
-    out = np.empty((rows.n_rows, theta.n_clusters))
-
-    def work(start: int, stop: int) -> None:
-        base = rows.packing.state_offsets
-        kernels.log_rho_block(rows.codes, base, table, start, stop, out[start:stop])
-
-    workers.each_chunk(rows.n_rows, work)
-    return out
-
-
 def responsibilities(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
     """Return the N x K responsibilities: for people, never needed by a fit."""
     table = build_table(theta, rows.packing)

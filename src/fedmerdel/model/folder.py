@@ -2,7 +2,10 @@
 
 ``model.json`` says how it was made, ``study.toml`` for which study, ``clusters.csv`` what is
 in each cluster, ``lineage.csv`` where each local cluster went, and ``sites/`` holds what
-the sites sent: the model is made of these, so they are all that is read back.
+the sites sent: the model is made of these, so they are all that is read back. ``broadcast/`` is
+what the sites need for one more exchange, without any site's counts. After the first exchange
+there are also ``exchanges.json``, what each has brought and what the centre must remember, and
+``asked/``, what the sites last replied to.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from math import isclose
 from pathlib import Path
 from typing import Any
@@ -26,13 +30,25 @@ from fedmerdel.files import (
     write_text,
 )
 from fedmerdel.mixture.predictive import mean_levels
-from fedmerdel.model.global_model import CRITERIA, SEARCHES, GlobalModel, check_summaries
+from fedmerdel.model.broadcast import Broadcast
+from fedmerdel.model.exchanges_file import load_exchanges, save_exchanges
+from fedmerdel.model.global_model import CRITERIA, SEARCHES, GlobalModel
+from fedmerdel.model.summaries import check_summaries
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.protocol import Study
 
 KIND = "fedmerdel model"
-VERSION = 1
-PARTS = {"model.json", "study.toml", "clusters.csv", "lineage.csv", "sites"}
+VERSION = 2
+PARTS = {
+    "model.json",
+    "study.toml",
+    "clusters.csv",
+    "lineage.csv",
+    "sites",
+    "broadcast",
+    "exchanges.json",
+    "asked",
+}
 
 
 def save_model(model: GlobalModel, path: str | Path) -> None:
@@ -55,6 +71,10 @@ def load_model(path: str | Path) -> GlobalModel:
         check_summaries(study, summaries)
         groups = tuple(np.array(group, dtype=np.int64) for group in content["groups"])
         model = GlobalModel(study, summaries, groups, content["search"], content["criterion"])
+        if content["exchanges"]:
+            record, course = load_exchanges(source, Broadcast.load(source / "broadcast"))
+            asked = Broadcast.load(source / "asked")
+            model = replace(model, record=record, next_course=course, asked=asked)
         if _belongs(model, content):
             return model
     except DataError as error:
@@ -74,6 +94,7 @@ def _belongs(model: GlobalModel, content: dict[str, Any]) -> bool:
         and model.search in SEARCHES
         and model.criterion in CRITERIA
         and model.n_clusters == content["n_clusters"]
+        and len(model.record) == content["exchanges"]
         and all(len(group) > 0 for group in model.groups)
         and np.array_equal(np.sort(np.concatenate(model.groups)), np.arange(n_local))
         # Another release of a library may round it otherwise.
@@ -120,7 +141,14 @@ def _write_parts(model: GlobalModel, part: Path) -> None:
         "n_clusters": model.n_clusters,
         "lower_bound": model.lower_bound,
         "groups": [group.tolist() for group in model.groups],
+        "exchanges": len(model.record),
     }
+    (part / "broadcast").mkdir()
+    model.broadcast.write(part / "broadcast")
+    if model.asked is not None:
+        save_exchanges(model, part)
+        (part / "asked").mkdir()
+        model.asked.write(part / "asked")
     write_json(part / "model.json", KIND, VERSION, content)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from fedmerdel.errors import DataError, OptionError
-from fedmerdel.federation.merging import LocalClusters, local_clusters, merged_statistics
+from fedmerdel.errors import OptionError
+from fedmerdel.federation.merging import merged_statistics
 from fedmerdel.federation.rounds import UNCUT, Course, begin
 from fedmerdel.federation.search import Search, search_groups
 from fedmerdel.mixture.elbo import elbo
@@ -24,6 +23,7 @@ from fedmerdel.mixture.similarity import MergeCriterion
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.mixture.strengths import log_odds
 from fedmerdel.model.broadcast import Broadcast
+from fedmerdel.model.summaries import check_summaries, in_order, side_by_side
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.protocol import Study
 
@@ -106,6 +106,8 @@ class GlobalModel:
         What the exchanges since the first merge have brought; empty after one shot.
     next_course : Course or None
         What to send out next, where that is more than the model's own clusters.
+    asked : Broadcast or None
+        What the last replies answer; None after one shot.
     """
 
     study: Study
@@ -115,6 +117,7 @@ class GlobalModel:
     criterion: MergeCriterion
     record: tuple[Exchange, ...] = ()
     next_course: Course | None = None
+    asked: Broadcast | None = None
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -177,8 +180,11 @@ class GlobalModel:
 
     @cached_property
     def statistics(self) -> Statistics:
-        """T, S and h of the global clusters."""
-        return merged_statistics(side_by_side(self.summaries), list(self.groups))
+        """T, S and h of the global clusters.
+
+        Counts that sites replied as 0, and may not tell, are filled with what was expected.
+        """
+        return merged_statistics(side_by_side(self.summaries, self.asked), list(self.groups))
 
     @cached_property
     def lower_bound(self) -> float:
@@ -329,17 +335,6 @@ def merge_sites(
     return GlobalModel(study, sent, tuple(groups[k] for k in by_size), search, criterion)
 
 
-def in_order(summaries: Any) -> tuple[SiteSummary, ...]:
-    """Return the summaries by the names of their sites, and refuse anything else."""
-    listed = tuple(summaries) if isinstance(summaries, Iterable) else (None,)
-    if not all(isinstance(summary, SiteSummary) for summary in listed):
-        raise OptionError(
-            "summaries: give a list of SiteSummary, such as fit_site returns or SiteSummary.load "
-            "reads from a folder"
-        )
-    return tuple(sorted(listed, key=lambda summary: summary.site))
-
-
 def centre_learns(study: Study) -> Learned:
     """Return what the centre learns of the prior.
 
@@ -347,43 +342,6 @@ def centre_learns(study: Study) -> Learned:
     """
     learned = what_is_learned(study.prior, study.variable_selection, study.recipe)
     return learned if learned == "strengths" else None
-
-
-def side_by_side(summaries: tuple[SiteSummary, ...]) -> LocalClusters:
-    """Return the clusters of all sites, one site after the other."""
-    return local_clusters([(summary.statistics, summary.overlap) for summary in summaries])
-
-
-def check_summaries(study: Study, summaries: tuple[SiteSummary, ...]) -> None:
-    """Refuse summaries that can't be merged, with the reason."""
-    if not summaries:
-        raise DataError("no summary was given: at least one site must send one")
-    for summary in summaries:
-        if summary.study_hash != study.hash:
-            raise DataError(
-                f"site {summary.site!r}: its summary is of another study or another version of "
-                "this one: let the site fit with this study file"
-            )
-        if summary.codebook != study.codebook or set(summary.outcomes) != set(study.outcomes):
-            raise DataError(
-                f"site {summary.site!r}: its summary has other variables or outcomes than its "
-                "study: let the site fit again"
-            )
-        if summary.n_components != study.max_clusters:
-            raise DataError(
-                f"site {summary.site!r}: its fit began with {summary.n_components} components, and "
-                f"the study says {study.max_clusters}: let the site fit again"
-            )
-        report, policy = summary.report, study.policy
-        used = (report.policy, report.threshold, report.rounding)
-        if used != (policy.name, policy.threshold, policy.rounding):
-            raise DataError(
-                f"site {summary.site!r}: its counts were not released under the study's policy "
-                f"{policy.name!r}: let the site fit again"
-            )
-    for first, second in pairwise(summaries):
-        if first.site == second.site:
-            raise DataError(f"site {first.site!r} is there twice: keep one of its summaries")
 
 
 def _list(names: Iterable[str]) -> str:

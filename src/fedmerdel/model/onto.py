@@ -20,15 +20,10 @@ from fedmerdel.federation.rounds import (
 )
 from fedmerdel.mixture.cuts import FirstHalves
 from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.prior import IntArray
+from fedmerdel.mixture.prior import FloatArray, IntArray
 from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.model.global_model import (
-    Exchange,
-    GlobalModel,
-    check_summaries,
-    in_order,
-    side_by_side,
-)
+from fedmerdel.model.global_model import Exchange, GlobalModel
+from fedmerdel.model.summaries import answers, check_summaries, in_order, side_by_side
 from fedmerdel.release.disclosure import releases_exactly
 from fedmerdel.release.summary import SiteSummary
 
@@ -63,20 +58,25 @@ def merge_onto(model: GlobalModel, summaries: Iterable[SiteSummary]) -> GlobalMo
     _check_answers(model, sent)
     names = {summary.site for summary in sent}
     everyone = in_order((*sent, *(s for s in model.summaries if s.site not in names)))
-    replied = [summary for summary in everyone if _answers(summary, model)]
-    stale = tuple(summary.site for summary in everyone if not _answers(summary, model))
+    replied = [summary for summary in everyone if answers(summary, model.broadcast)]
+    stale = tuple(summary.site for summary in everyone if not answers(summary, model.broadcast))
     groups, order = _aligned(model, everyone)
-    found = replace(model, summaries=everyone, groups=tuple(groups), next_course=None)
+    found = replace(
+        model, summaries=everyone, groups=tuple(groups), next_course=None, asked=model.broadcast
+    )
     course = model.course.take(order)
     exact = releases_exactly(model.study.policy)
-    reached, gained = _progress(model, found, replied, exact and not stale)
+    reached, gained = _progress(model, found, replied)
     step = Exchange(
         course.number + 1, reached, found.n_clusters, _moved_share(model, found, course), stale
     )
     if exact and gained < -ROUNDING * abs(model.lower_bound):
         return _taken_back(model, step)
-    replies = _replies(replied, order, complete=exact and not stale)
     stats, prior = found.statistics, found.row_prior
+    replies = _replies(replied, order, complete=not stale)
+    if replies is None:
+        following = begin(stats, prior, step.number)
+        return replace(found, next_course=following, record=(*model.record, step))
     plan = make_plan(
         side_by_side(everyone),
         groups,
@@ -87,7 +87,7 @@ def merge_onto(model: GlobalModel, summaries: Iterable[SiteSummary]) -> GlobalMo
         gained=gained,
         most_clusters=max(model.study.max_clusters, model.n_clusters),
     )
-    following = go_on(course, stats, prior, replies, plan, guess=exact)
+    following = go_on(course, stats, prior, replies, plan)
     if plan.move == "merge":
         # A merge needs no exchange to be sure of: the model has it.
         found, following = _merged(found, plan, following)
@@ -97,17 +97,14 @@ def merge_onto(model: GlobalModel, summaries: Iterable[SiteSummary]) -> GlobalMo
 
 def take_out(model: GlobalModel, site: str) -> GlobalModel:
     """Return the model without a site's counts; the other sites' clusters stay."""
-    number = np.concatenate(
-        [np.full(s.n_clusters, s.site == site, dtype=bool) for s in model.summaries]
-    )
-    renumbered = np.cumsum(~number) - 1
-    left = [renumbered[group[~number[group]]] for group in model.groups]
+    leaves = np.concatenate([np.full(s.n_clusters, s.site == site) for s in model.summaries])
+    owner = np.empty(len(leaves), dtype=np.int64)
+    for k, group in enumerate(model.groups):
+        owner[group] = k
     summaries = tuple(summary for summary in model.summaries if summary.site != site)
     if not summaries:
         raise DataError("no site would be left in the model")
-    rows = side_by_side(summaries).stats.T
-    groups = [group for group in left if len(group)]
-    groups.sort(key=lambda group: -rows[group].sum())
+    groups, _ = _largest_first(owner[~leaves], side_by_side(summaries).stats.T, model.n_clusters)
     found = replace(model, summaries=summaries, groups=tuple(groups), next_course=None)
     course = begin(found.statistics, found.row_prior, model.course.number)
     return replace(found, next_course=course)
@@ -116,22 +113,13 @@ def take_out(model: GlobalModel, site: str) -> GlobalModel:
 def _check_answers(model: GlobalModel, sent: tuple[SiteSummary, ...]) -> None:
     """Refuse replies to other clusters than those that this model sent out."""
     for summary in sent:
-        if summary.answer is not None and not _answers(summary, model):
+        if summary.answer is not None and not answers(summary, model.broadcast):
             raise DataError(
                 f"site {summary.site!r}: its reply is to another model than this one: let the site "
                 "update with this model, or merge onto the one that it was sent"
             )
-    if not any(_answers(summary, model) for summary in sent):
+    if not any(answers(summary, model.broadcast) for summary in sent):
         raise DataError("no site has replied to this model: let sites update with it first")
-
-
-def _answers(summary: SiteSummary, model: GlobalModel) -> bool:
-    answer = summary.answer
-    return (
-        answer is not None
-        and answer.broadcast == model.broadcast.hash
-        and summary.n_clusters == model.broadcast.n_clusters
-    )
 
 
 def _aligned(
@@ -140,11 +128,11 @@ def _aligned(
     """Return the local clusters of each cluster sent out, the largest first, and their order.
 
     Replies have the clusters that were sent; what other sites sent earlier goes where it
-    gains most. Clusters that no row is left in are dropped, and their zeros go to the first.
+    gains most. Clusters that no row is told of are dropped, and their zeros go to the first.
     """
     local, n_sent = side_by_side(everyone), model.broadcast.n_clusters
     owner = np.concatenate(
-        [np.arange(s.n_clusters) if _answers(s, model) else np.full(s.n_clusters, -1)
+        [np.arange(s.n_clusters) if answers(s, model.broadcast) else np.full(s.n_clusters, -1)
          for s in everyone]
     )  # fmt: skip
     here = np.flatnonzero(owner >= 0)
@@ -154,15 +142,22 @@ def _aligned(
     carried = np.flatnonzero(owner < 0)
     replied = Statistics(T, S, np.zeros(n_sent))
     owner[carried] = placed(replied, model.row_prior, local.stats.take(carried))
-    rows = np.bincount(owner, local.stats.T, minlength=n_sent)
-    order = np.argsort(-rows, kind="stable")
-    order = order[rows[order] > 0]
-    owner[~np.isin(owner, order)] = order[0]
+    return _largest_first(owner, local.stats.T, n_sent)
+
+
+def _largest_first(
+    owner: IntArray, rows: FloatArray, n_clusters: int
+) -> tuple[list[IntArray], IntArray]:
+    """Return the local clusters of each cluster that has rows, and which these are."""
+    total = np.bincount(owner, rows, minlength=n_clusters)
+    order = np.argsort(-total, kind="stable")
+    order = order[total[order] > 0]
+    owner = np.where(np.isin(owner, order), owner, order[0])
     return [np.flatnonzero(owner == k) for k in order], order
 
 
 def _progress(
-    model: GlobalModel, found: GlobalModel, replied: list[SiteSummary], exact: bool
+    model: GlobalModel, found: GlobalModel, replied: list[SiteSummary]
 ) -> tuple[float | None, float]:
     """Return the ELBO that is known now, and what it has gained; infinity if that is unknown.
 
@@ -194,13 +189,16 @@ def _moved_share(model: GlobalModel, found: GlobalModel, course: Course) -> floa
     return float(lost / total) if total > 0 else 0.0
 
 
-def _replies(replied: list[SiteSummary], order: IntArray, complete: bool) -> Replies:
+def _replies(replied: list[SiteSummary], order: IntArray, complete: bool) -> Replies | None:
     """Put the parts of the replies that serve moves together, in the order of the clusters."""
-    answers = [summary.answer for summary in replied if summary.answer is not None]
-    halves = [answer.halves.take(order) for answer in answers]
+    prospects = [s.answer.prospects for s in replied if s.answer is not None]
+    told = [each for each in prospects if each is not None]
+    if len(told) < len(prospects):
+        return None
+    halves = [each.halves.take(order) for each in told]
     summed = FirstHalves(*(np.sum(parts, axis=0) for parts in zip(*halves, strict=True)))
     own = [summary.statistics.take(order) for summary in replied]
-    cost = np.sum([answer.cost[order] for answer in answers], axis=0) if complete else None
+    cost = np.sum([each.cost[order] for each in told], axis=0) if complete else None
     return Replies(summed, list(zip(own, halves, strict=True)), cost)
 
 

@@ -7,56 +7,62 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedmerdel.mixture.cuts import FirstHalves, second_halves
+from fedmerdel.mixture.cuts import FirstHalves
 from fedmerdel.mixture.prior import FloatArray, IntArray
 from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.release.cells import DUST, with_missing
+from fedmerdel.release.cells import DUST
+
+
+class Prospects(NamedTuple):
+    """What splits and deletions would bring. Told only where counts leave as they are.
+
+    Attributes
+    ----------
+    halves : FirstHalves
+        Of each cluster: along the cut that was sent with it, or as the site proposes.
+    cost : float64 array (K,)
+        ``sum_n w_n ln(1 - r_nk)``, what the site's rows would lose without the cluster.
+    """
+
+    halves: FirstHalves
+    cost: FloatArray
 
 
 class Answer(NamedTuple):
-    """The part of a reply that serves the next moves.
+    """The part of a reply that tells what was answered, and serves the next moves.
 
     Attributes
     ----------
     broadcast : str
         Hash of what was sent out: the clusters of the summary are those, in their order.
-    halves : FirstHalves
-        Of each cluster: along the cut that was sent with it, or as the site proposes.
-    cost : float64 array (K,)
-        ``sum_n w_n ln(1 - r_nk)``, what the site's rows would lose without the cluster, or a
-        lower bound of it.
     evidence : float
         ``sum_n w_n ln sum_k rho_nk``, how well the clusters that were sent explain the site's
         rows, or a lower bound of it. Summed over sites, and less the divergence of what was
         sent from the prior, it is the ELBO, whatever disclosure control did to the counts.
+    prospects : Prospects or None
+        None under a policy that changes counts: halves have smaller cells than their clusters,
+        and a gain computed from changed counts would be another table's.
     """
 
     broadcast: str
-    halves: FirstHalves
-    cost: FloatArray
     evidence: float
-
-    def cells(self, stats: Statistics, offsets: IntArray) -> FloatArray:
-        """Return every count of a half that is told or implied, one after the other."""
-        second_T, second_S = second_halves(stats, self.halves)
-        parts = []
-        for T, S in ((self.halves.T, self.halves.S), (second_T, second_S)):
-            parts.append(T)
-            for start, end in pairwise(offsets):
-                parts.append(with_missing(T, S[:, start:end]).ravel())
-        return np.concatenate(parts)
+    prospects: Prospects | None = None
 
 
 def impossible_answer(answer: Answer, stats: Statistics, offsets: IntArray) -> str | None:
     """Return why no table can have given these numbers, or None."""
-    (K, M), halves = stats.S.shape, answer.halves
     if not isinstance(answer.broadcast, str) or not answer.broadcast:
         return "it does not say which clusters it answers"
+    if not np.isfinite(answer.evidence):
+        return "evidence is not finite"
+    if answer.prospects is None:
+        return None
+    (K, M), (halves, cost) = stats.S.shape, answer.prospects
     shapes = {
         "rows of the halves": (halves.T, (K,)),
         "counts of the halves": (halves.S, (K, M)),
         "blur": (halves.blur, (K,)),
-        "cost": (answer.cost, (K,)),
+        "cost": (cost, (K,)),
     }
     for name, (array, shape) in shapes.items():
         if np.shape(array) != shape:
@@ -65,9 +71,7 @@ def impossible_answer(answer: Answer, stats: Statistics, offsets: IntArray) -> s
             return f"{name} has a number that is not finite"
         if name != "cost" and np.min(array) < 0:
             return f"{name} has a negative number"
-    if not np.isfinite(answer.evidence):
-        return "evidence is not finite"
-    if answer.cost.max() > 0:
+    if cost.max() > 0:
         return "cost is above 0, and no logarithm of a share is"
     slack = DUST * np.maximum(stats.T, 1.0)
     if np.any(halves.T > stats.T + slack) or np.any(halves.S > stats.S + slack[:, None]):

@@ -15,7 +15,7 @@ from fedmerdel.errors import DataError, FileError
 from fedmerdel.mixture.cuts import FirstHalves
 from fedmerdel.mixture.prior import FloatArray
 from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.release.answer import Answer
+from fedmerdel.release.answer import Answer, Prospects
 from fedmerdel.release.cells import DUST, OutcomeCounts, missing_counts
 from fedmerdel.release.grid import check_names, number_text, read_grid, write_grid
 from fedmerdel.release.report import DisclosureReport
@@ -59,10 +59,10 @@ def to_sheets(summary: SiteSummary) -> tuple[dict[str, Any], dict[str, str]]:
     }
     T, S, h = summary.statistics
     clusters = _columns(summary.n_clusters)
-    answer = summary.answer
-    single = (
-        {"h": h} if answer is None else {"h": h, "cost": answer.cost, "blur": answer.halves.blur}
-    )
+    prospects = None if summary.answer is None else summary.answer.prospects
+    single = {"h": h}
+    if prospects is not None:
+        single |= {"cost": prospects.cost, "blur": prospects.halves.blur}
     sheets = {
         "counts.csv": write_grid(
             ["variable", "level", *clusters], _count_rows(summary.codebook, T, S)
@@ -77,10 +77,10 @@ def to_sheets(summary: SiteSummary) -> tuple[dict[str, Any], dict[str, str]]:
             ),
         ),
     }
-    if answer is not None:
+    if prospects is not None:
         sheets["halves.csv"] = write_grid(
             ["variable", "level", *clusters],
-            _count_rows(summary.codebook, answer.halves.T, answer.halves.S),
+            _count_rows(summary.codebook, prospects.halves.T, prospects.halves.S),
         )
     if summary.outcomes:
         sheets["outcomes.csv"] = write_grid(
@@ -116,21 +116,11 @@ def from_sheets(document: dict[str, Any], texts: dict[str, str]) -> SiteSummary:
         raise FileError(f"file 'summary.json': {error}") from None
     clusters = _columns(document["n_clusters"])
     T, S = _read_counts("counts.csv", texts["counts.csv"], clusters, codebook)
-    single = ["h"] if document["answers"] is None else ["h", "cost", "blur"]
-    names, overlap = read_grid(
-        "overlap.csv", texts["overlap.csv"], ["cluster"], [*single, *clusters]
-    )
+    single = ["h", "cost", "blur"] if "halves.csv" in texts else ["h"]
+    columns = [*single, *clusters]
+    names, overlap = read_grid("overlap.csv", texts["overlap.csv"], ["cluster"], columns)
     check_names("overlap.csv", names, [[name] for name in clusters])
-    answer = None
-    if (document["answers"] is not None) != ("halves.csv" in texts):
-        raise FileError("file 'halves.csv' and 'answers' in 'summary.json' don't fit: copy again")
-    if document["answers"] is not None:
-        first = _read_counts("halves.csv", texts["halves.csv"], clusters, codebook)
-        halves = FirstHalves(*first, overlap[:, 2].copy())
-        if document["evidence"] is None:
-            raise FileError("file 'summary.json': 'evidence' is not what it should be")
-        evidence = float(document["evidence"])
-        answer = Answer(document["answers"], halves, overlap[:, 1].copy(), evidence)
+    answer = _read_answer(document, texts.get("halves.csv"), clusters, codebook, overlap)
     return SiteSummary(
         study_hash=document["study_hash"],
         site=document["site"],
@@ -145,6 +135,25 @@ def from_sheets(document: dict[str, Any], texts: dict[str, str]) -> SiteSummary:
         codebook=codebook,
         answer=answer,
     )
+
+
+def _read_answer(
+    document: dict[str, Any],
+    text: str | None,
+    clusters: list[str],
+    codebook: Codebook,
+    overlap: FloatArray,
+) -> Answer | None:
+    answers, evidence = document["answers"], document["evidence"]
+    if (answers is None) != (evidence is None) or (answers is None and text is not None):
+        raise FileError("file 'summary.json': what it answers is not whole: copy it again")
+    if answers is None:
+        return None
+    prospects = None
+    if text is not None:
+        first = _read_counts("halves.csv", text, clusters, codebook)
+        prospects = Prospects(FirstHalves(*first, overlap[:, 2].copy()), overlap[:, 1].copy())
+    return Answer(answers, float(evidence), prospects)
 
 
 def _columns(n_clusters: int) -> list[str]:

@@ -90,11 +90,7 @@ class SiteSummary:
 
     def cells(self) -> FloatArray:
         """Return every count that is told or implied, one after the other."""
-        offsets = self.codebook.level_offsets
-        cells = all_cells(self.statistics, offsets, self.outcomes)
-        if self.answer is None:
-            return cells
-        return np.concatenate([cells, self.answer.cells(self.statistics, offsets)])
+        return all_cells(self.statistics, self.codebook.level_offsets, self.outcomes)
 
     def save(self, path: str | Path) -> None:
         """Write a folder of readable files, or one zip of them if the name ends in .zip.
@@ -257,6 +253,8 @@ def _breaks_policy(summary: SiteSummary) -> str | None:
         return f"the smallest count in its report is not that of policy {report.policy!r}"
     if report.smallest == 0:
         return None
+    if summary.answer is not None and summary.answer.prospects is not None:
+        return f"it tells of halves, which policy {report.policy!r} does not protect"
     cells = summary.cells()
     if np.any((cells > 0) & (cells < report.smallest)):
         return f"a count is under {report.smallest}, the least of policy {report.policy!r}"

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from scipy.special import expit
 
-from fedmerdel.mixture.cuts import Cuts
 from fedmerdel.mixture.expectations import Expectations
 from fedmerdel.mixture.passes import (
     Workers,
     count_together,
     expect_and_count,
     label_rows,
-    log_rho,
     responsibilities,
 )
 from fedmerdel.mixture.prior import FloatArray
@@ -43,44 +38,13 @@ def count_people(
     does not count, so few sure rows can't hide in it. Where clusters overlap, a row counts
     in each: a sum of many small shares is no small group.
     """
-
-    def shares(part: PackedRows) -> FloatArray:
-        return responsibilities(part, theta, workers)
-
-    return _behind(rows, shares, theta, outcomes, workers)
-
-
-def count_people_of_halves(
-    rows: PackedRows, theta: Expectations, cuts: Cuts, workers: Workers
-) -> tuple[HardCounts, HardCounts]:
-    """Count the people behind the first and the second half of each cluster."""
-
-    def first(part: PackedRows) -> FloatArray:
-        cut = log_rho(part, Expectations(cuts.offset, cuts.direction), workers)
-        return np.asarray(responsibilities(part, theta, workers) * expit(cut))
-
-    def second(part: PackedRows) -> FloatArray:
-        return responsibilities(part, theta, workers) - first(part)
-
-    return (
-        _behind(rows, first, theta, {}, workers),
-        _behind(rows, second, theta, {}, workers),
-    )
-
-
-def _behind(
-    rows: PackedRows,
-    shares: Callable[[PackedRows], FloatArray],
-    theta: Expectations,
-    outcomes: dict[str, FloatArray],
-    workers: Workers,
-) -> HardCounts:
     T, S = np.zeros(theta.n_clusters), np.zeros_like(theta.log_levels)
     named = {name: OutcomeCounts(T.copy(), T.copy()) for name in outcomes}
     for start in range(0, rows.n_rows, PEOPLE_ROWS):
         at = np.arange(start, min(start + PEOPLE_ROWS, rows.n_rows))
         part = rows.take(at)
-        behind = (shares(part) >= LEAST_SHARE) & (part.weights > 0)[:, None]
+        shares = responsibilities(part, theta, workers)
+        behind = (shares >= LEAST_SHARE) & (part.weights > 0)[:, None]
         for k in range(theta.n_clusters):
             people = part._replace(weights=behind[:, k].astype(np.float64))
             found = count_together(people, workers)

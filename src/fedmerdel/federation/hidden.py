@@ -1,0 +1,71 @@
+"""Counts that disclosure control has hidden, filled with what is expected of them.
+
+A released 0 stands for fewer than s rows. Taken for none, it makes the next clusters sure
+that the level does not occur there; rows that have it leave, the count falls further, and
+exchange by exchange the model drifts away from the rows. So the centre takes it for what it
+is, a count that was cut off: with the clusters that it sent out, a cell of T rows has about
+Poisson(lambda) of them, lambda = T phi, and given that they are fewer than s,
+
+    E[X | X < s] = lambda P(X < s - 1) / P(X < s)
+
+which is the E step of EM for censored counts. The site has added hidden rows to the
+variable's largest cell, from which they are taken.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import pdtr
+
+from fedmerdel.mixture.expectations import Expectations
+from fedmerdel.mixture.prior import FloatArray, IntArray, level_means
+from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.release.cells import with_missing
+
+
+def expected_below(mean: FloatArray, smallest: int) -> FloatArray:
+    """Return ``E[X | X < smallest]`` of a Poisson count with this mean."""
+    if smallest < 2:
+        return np.zeros_like(mean)
+    below = np.maximum(pdtr(smallest - 1, mean), 1e-300)
+    return np.asarray(mean * pdtr(smallest - 2, mean) / below)
+
+
+def filled(stats: Statistics, sent: Expectations, offsets: IntArray, smallest: int) -> Statistics:
+    """Return a site's counts with the hidden ones filled in.
+
+    Parameters
+    ----------
+    stats : Statistics
+        As released, for the clusters that were sent.
+    sent : Expectations
+        These clusters.
+    offsets : int64 array (P + 1,)
+        Where each variable's levels start.
+    smallest : int
+        The smallest count other than 0 that is released. A cluster with fewer rows was left
+        out, with its rows.
+    """
+    phi = level_means(np.exp(sent.log_levels), offsets)
+    T, S = stats.T.copy(), stats.S.copy()
+    told = np.flatnonzero(T > 0)
+    for start, end in pairwise(offsets):
+        cells = with_missing(T[told], stats.S[told, start:end])
+        observed = cells[:, :-1].sum(axis=1, keepdims=True)
+        hidden = np.zeros_like(cells)
+        expected = expected_below(observed * phi[told, start:end], smallest)
+        hidden[:, :-1] = np.where(cells[:, :-1] == 0, expected, 0.0)
+        # The largest cell has lost nothing, and keeps half of what it was told to have.
+        rows, largest = np.arange(len(told)), cells.argmax(axis=1)
+        total = hidden.sum(axis=1)
+        given = np.minimum(total, cells[rows, largest] / 2)
+        cells += hidden * (given / np.maximum(total, 1e-300))[:, None]
+        cells[rows, largest] -= given
+        S[told, start:end] = cells[:, :-1]
+    small = np.flatnonzero(T == 0)
+    share = np.exp(sent.log_weights - np.logaddexp.reduce(sent.log_weights))
+    T[small] = expected_below(stats.T.sum() * share[small], smallest)
+    S[small] = T[small, None] * phi[small]
+    return Statistics(T, S, stats.h)
