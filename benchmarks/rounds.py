@@ -206,26 +206,13 @@ def _draw(curves: dict[str, NDArray[np.float64]]) -> None:
 
         figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
         for name, losses in curves.items():
-            axes.plot(losses, color=COLOURS[name], marker="o", markersize=3)
-            axes.annotate(
-                name,
-                (len(losses) - 1, losses[-1]),
-                xytext=(6, _apart(name, curves)),
-                textcoords="offset points",
-                va="center",
-                color=COLOURS[name],
-            )
+            axes.plot(losses, color=COLOURS[name], marker="o", markersize=3, label=name)
         axes.axhline(0, color="#999999", linewidth=1)
-        axes.set_xlim(-0.5, 41)
+        axes.set_xlim(-0.5, 30.5)
         axes.set_xticks([0, 1, 2, 4, 8, 16, 30])
         axes.set_xlabel("exchanges after the one-shot merge")
         axes.set_ylabel("held-out log-likelihood\nbelow pooled rows', %")
+        axes.legend(frameon=False, loc="upper right")
         axes.spines[["top", "right"]].set_visible(False)
         figure.savefig(PICTURE, metadata={"Date": None})
         plt.close(figure)
-
-
-def _apart(name: str, curves: dict[str, NDArray[np.float64]]) -> float:
-    """Return how far up a label goes, in points, so that labels at the ends don't touch."""
-    order = sorted(curves, key=lambda each: curves[each][-1])
-    return 14.0 * (order.index(name) - (len(order) - 1) / 2)

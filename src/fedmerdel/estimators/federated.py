@@ -90,6 +90,9 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
     frozen_labels_ : int64 array (N,)
         The paper's labels: each row keeps its local cluster's company. With exchanges, those of
         the first merge, and of its clusters.
+    local_labels_ : int64 array (N,)
+        The cluster of each row in its own site's fit, as `lineage_` numbers them; -1 at a site
+        whose rows all have weight 0.
     n_clusters_ : int
         Global clusters.
     lower_bound_ : float
@@ -208,15 +211,18 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
             summaries = [_summary(study, name, fit) for name, fit in fits.items()]
             criterion = "correlation" if self.merge_criterion == "random" else self.merge_criterion
             model = merge_sites(study, summaries, self.search, criterion=criterion)
-            frozen_labels = _frozen_labels(rows, site, names, fits, model, workers)
+            labels = _labels(rows, site, names, model, workers)
+            local_labels = _local_labels(rows, site, names, fits, workers)
+            frozen_labels = _frozen_labels(local_labels, site, names, model, labels)
             if self.rounds:
                 with shown_exchanges(self.verbose, self.rounds) as watch:
                     model = run_rounds(model, parts, self.rounds, workers, watch)
-            labels = _labels(rows, site, names, model, workers)
+                labels = _labels(rows, site, names, model, workers)
         # Nothing is set before all is known: a fit that fails leaves the estimator as it was.
         self._note_columns(X, table, reset=True)
         self.labels_: IntArray = labels
         self.frozen_labels_: IntArray = frozen_labels
+        self.local_labels_: IntArray = local_labels
         self.model_ = model
         self.codebook_ = codebook
         self.n_clusters_ = model.n_clusters
@@ -306,24 +312,29 @@ def _labels(
     return labels
 
 
-def _frozen_labels(
-    rows: PackedRows,
-    site: IntArray,
-    names: list[str],
-    fits: dict[str, LocalFit],
-    model: GlobalModel,
-    workers: Workers,
+def _local_labels(
+    rows: PackedRows, site: IntArray, names: list[str], fits: dict[str, LocalFit], workers: Workers
 ) -> IntArray:
-    """Return labels as the paper freezes them: each row goes where its local cluster went."""
-    labels = _labels(rows, site, names, model, workers)
-    became = {(a.site, a.local_cluster): a.cluster for a in model.lineage}
+    """Return the cluster of each row in its own site's fit; -1 at a site without one."""
+    labels = np.full(rows.n_rows, -1, dtype=np.int64)
     for b, name in enumerate(names):
         if name in fits:
             at = np.flatnonzero(site == b)
-            fit = fits[name]
-            cluster = np.array([became[name, k] for k in range(fit.stats.n_clusters)])
-            labels[at] = cluster[label_rows(rows.take(at), fit.theta, workers)]
+            labels[at] = label_rows(rows.take(at), fits[name].theta, workers)
     return labels
+
+
+def _frozen_labels(
+    local: IntArray, site: IntArray, names: list[str], model: GlobalModel, labels: IntArray
+) -> IntArray:
+    """Return labels as the paper freezes them: each row goes where its local cluster went.
+
+    A row without a local cluster keeps the label that it is given.
+    """
+    became = np.zeros((len(names), local.max() + 1), dtype=np.int64)
+    for ancestor in model.lineage:
+        became[names.index(ancestor.site), ancestor.local_cluster] = ancestor.cluster
+    return np.where(local >= 0, became[site, local], labels)
 
 
 def _summary(study: Study, site: str, fit: LocalFit) -> SiteSummary:
