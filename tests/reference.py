@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import digamma, gammaln, logsumexp, xlogy
+from scipy.special import digamma, expit, gammaln, logsumexp, xlogy
 
 from fedmerdel.mixture.expectations import Expectations
 from fedmerdel.mixture.prior import Prior
@@ -216,6 +216,20 @@ def delete_cost(log_r: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """sum_n w_n ln(1 - r_nk), as the log of the other clusters' share."""
     others = [logsumexp(np.delete(log_r, k, axis=1), axis=1) for k in range(log_r.shape[1])]
     return np.array([np.sum(weights * share) for share in others])
+
+
+# A cut through every cluster: u are the log odds (N, K) of its first half.
+
+
+def cut_in_two(log_r: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """ln(r s) and ln(r (1 - s)), s = 1 / (1 + e^-u)."""
+    return log_r - np.logaddexp(0.0, -u), log_r - np.logaddexp(0.0, u)
+
+
+def blur(log_r: np.ndarray, u: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Q = sum_n w_n r_nk [-s ln s - (1 - s) ln(1 - s)]."""
+    s, rest = expit(u), expit(-u)
+    return np.asarray(weights @ (np.exp(log_r) * (-xlogy(s, s) - xlogy(rest, rest))))
 
 
 # Exact probabilities, for tables of a few rows.

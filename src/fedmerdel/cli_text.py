@@ -98,9 +98,10 @@ def show_model(model: GlobalModel) -> None:
     """Show every cluster of a model, and how to read it."""
     described = describe(model)
     rows = count(round(sum(cluster.rows for cluster in described)), "row")
+    bound = "" if model.record else f", global ELBO {model.lower_bound:,.1f} nats"
     screen.print(
         f"{count(model.n_clusters, 'cluster')} of {rows} at {count(len(model.sites), 'site')}; "
-        f"search {model.search!r}, global ELBO {model.lower_bound:,.1f} nats"
+        f"search {model.search!r}{bound}"
     )
     told = [model.study.label(name) for name in model.selected]
     screen.print(

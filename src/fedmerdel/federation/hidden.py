@@ -17,23 +17,29 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import pdtr
+from scipy.special import gammaln, xlogy
 
 from fedmerdel.mixture.expectations import Expectations
 from fedmerdel.mixture.prior import FloatArray, IntArray, level_means
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.cells import with_missing
+from fedmerdel.release.disclosure import hidden_below
 
 
-def expected_below(mean: FloatArray, smallest: int) -> FloatArray:
-    """Return ``E[X | X < smallest]`` of a Poisson count with this mean."""
-    if smallest < 2:
+def expected_below(mean: FloatArray, limit: int) -> FloatArray:
+    """Return ``E[X | X < limit]`` of a Poisson count with this mean."""
+    if limit < 2:
         return np.zeros_like(mean)
-    below = np.maximum(pdtr(smallest - 1, mean), 1e-300)
-    return np.asarray(mean * pdtr(smallest - 2, mean) / below)
+    x = np.arange(limit)
+    # Relative to the largest weight: a large mean makes each of them 0.
+    log_weight = xlogy(x, mean[..., None]) - gammaln(x + 1)
+    weight = np.exp(log_weight - log_weight.max(axis=-1, keepdims=True))
+    return np.asarray((weight * x).sum(axis=-1) / weight.sum(axis=-1))
 
 
-def filled(stats: Statistics, sent: Expectations, offsets: IntArray, smallest: int) -> Statistics:
+def filled(
+    stats: Statistics, sent: Expectations, offsets: IntArray, policy: Policy
+) -> Statistics:
     """Return a site's counts with the hidden ones filled in.
 
     Parameters
@@ -44,18 +50,19 @@ def filled(stats: Statistics, sent: Expectations, offsets: IntArray, smallest: i
         These clusters.
     offsets : int64 array (P + 1,)
         Where each variable's levels start.
-    smallest : int
-        The smallest count other than 0 that is released. A cluster with fewer rows was left
-        out, with its rows.
+    policy : Policy
+        What the counts were released under. A cluster with too few rows was left out, with
+        its rows.
     """
     phi = level_means(np.exp(sent.log_levels), offsets)
     T, S = stats.T.copy(), stats.S.copy()
     told = np.flatnonzero(T > 0)
+    limit = hidden_below(policy)
     for start, end in pairwise(offsets):
         cells = with_missing(T[told], stats.S[told, start:end])
         observed = cells[:, :-1].sum(axis=1, keepdims=True)
         hidden = np.zeros_like(cells)
-        expected = expected_below(observed * phi[told, start:end], smallest)
+        expected = expected_below(observed * phi[told, start:end], limit)
         hidden[:, :-1] = np.where(cells[:, :-1] == 0, expected, 0.0)
         # The largest cell has lost nothing, and keeps half of what it was told to have.
         rows, largest = np.arange(len(told)), cells.argmax(axis=1)
@@ -66,6 +73,6 @@ def filled(stats: Statistics, sent: Expectations, offsets: IntArray, smallest: i
         S[told, start:end] = cells[:, :-1]
     small = np.flatnonzero(T == 0)
     share = np.exp(sent.log_weights - np.logaddexp.reduce(sent.log_weights))
-    T[small] = expected_below(stats.T.sum() * share[small], smallest)
+    T[small] = expected_below(stats.T.sum() * share[small], policy.smallest)
     S[small] = T[small, None] * phi[small]
     return Statistics(T, S, stats.h)

@@ -25,6 +25,10 @@ CAUTION = 1e-3
 """Share of the mean square by which the combination is held back where steps are alike."""
 
 
+ALIKE = 1e-12
+"""Steps whose squared differences are this share of their own squares differ by rounding."""
+
+
 class Past(NamedTuple):
     """The last few steps, the oldest first: what was read, and what it led to.
 
@@ -58,12 +62,11 @@ def extrapolate(past: Past, stats: Statistics) -> Expectations:
     f = g - u
     weight = np.sqrt(np.concatenate([stats.T, stats.S.ravel()]))
     steps = np.diff(f, axis=0) * weight
-    gram = steps @ steps.T
-    held = gram + CAUTION * np.trace(gram) / len(gram) * np.eye(len(gram))
-    try:
-        shares = np.linalg.solve(held, steps @ (f[-1] * weight))
-    except np.linalg.LinAlgError:  # nothing has moved
+    gram, last = steps @ steps.T, f[-1] * weight
+    if np.trace(gram) <= ALIKE * (last @ last):  # nothing to tell where steps would end
         return past.reached[-1]
+    held = gram + CAUTION * np.trace(gram) / len(gram) * np.eye(len(gram))
+    shares = np.linalg.solve(held, steps @ last)
     guess = g[-1] - shares @ np.diff(g, axis=0)
     n_clusters = len(stats.T)
     return Expectations(guess[:n_clusters], guess[n_clusters:].reshape(n_clusters, -1))

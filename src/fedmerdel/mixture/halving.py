@@ -11,6 +11,7 @@ from fedmerdel.mixture.expectations import Expectations
 from fedmerdel.mixture.passes import Workers, expect_and_count, statistics_of, summed
 from fedmerdel.mixture.prior import FloatArray, Prior
 from fedmerdel.mixture.splits import FIRM, POWER_STEPS, RARE, centred
+from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.records.packing import PackedRows
 
 LOCAL_STEPS = 12
@@ -50,7 +51,7 @@ def propose_halves(
     steps inside the cluster improve on it.
     """
     stats = expect_and_count(rows, theta, workers)
-    direction = FIRM * _leading_directions(rows, theta, prior, workers, rng)
+    direction = FIRM * _leading_directions(rows, theta, stats, prior, workers, rng)
     cuts = Cuts(np.zeros(theta.n_clusters), direction)
     first = count_halves(rows, theta, cuts, workers)
     for _ in range(LOCAL_STEPS - 1):
@@ -62,6 +63,7 @@ def propose_halves(
 def _leading_directions(
     rows: PackedRows,
     theta: Expectations,
+    stats: Statistics,
     prior: Prior,
     workers: Workers,
     rng: np.random.Generator,
@@ -71,7 +73,6 @@ def _leading_directions(
     As `splits.leading_directions`, with every row counted in each cluster by its share.
     """
     base, table = rows.packing.state_offsets, build_table(theta, rows.packing)
-    stats = expect_and_count(rows, theta, workers)
     direction = centred(rng.standard_normal(stats.S.shape), stats.S, prior)
     for _ in range(POWER_STEPS):
         turned = build_table(Expectations(np.zeros(theta.n_clusters), direction), rows.packing)

@@ -219,10 +219,3 @@ def _taken_back(model: GlobalModel, step: Exchange) -> GlobalModel:
         course = course._replace(cuts=model.course.cuts, age=model.course.age)
     step = step._replace(n_clusters=model.n_clusters, move="taken back")
     return replace(model, next_course=course, record=(*model.record, step))
-
-
-def _by_size(
-    groups: list[IntArray], rows: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-) -> list[IntArray]:
-    order = np.argsort([-rows[group].sum() for group in groups], kind="stable")
-    return [groups[k] for k in order]

@@ -10,6 +10,7 @@ from fedmerdel.errors import DataError, OptionError
 from fedmerdel.federation.hidden import filled
 from fedmerdel.federation.merging import LocalClusters, local_clusters
 from fedmerdel.model.broadcast import Broadcast
+from fedmerdel.release.disclosure import releases_exactly
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.protocol import Study
 
@@ -40,10 +41,11 @@ def side_by_side(
     """Return the clusters of all sites, one site after the other; hidden counts filled in."""
     sites = []
     for summary in summaries:
-        stats, report = summary.statistics, summary.report
-        if asked is not None and report.smallest > 1 and answers(summary, asked):
-            offsets = summary.codebook.level_offsets
-            stats = filled(stats, asked.clusters, offsets, report.smallest)
+        stats = summary.statistics
+        if asked is not None and answers(summary, asked):
+            offsets, policy = summary.codebook.level_offsets, asked.study.policy
+            if not releases_exactly(policy):
+                stats = filled(stats, asked.clusters, offsets, policy)
         sites.append((stats, summary.overlap))
     return local_clusters(sites)
 

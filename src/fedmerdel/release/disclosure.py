@@ -165,6 +165,11 @@ def _dust(T: FloatArray) -> FloatArray:
     return np.asarray(DUST * np.maximum(T, 1.0))
 
 
+def hidden_below(policy: Policy) -> int:
+    """Return the count from which a cell is told; fewer rows are released as 0."""
+    return max(policy.threshold, -(-_step(policy) // 2))
+
+
 def _step(policy: Policy) -> int:
     # Soft counts to sixteen digits are equations with a known left side: whoever has the model
     # knows the responsibilities of every pattern of levels, and could solve for the numbers of
@@ -181,7 +186,7 @@ def rounded(counts: FloatArray, policy: Policy) -> FloatArray:
 def _protect_cells(soft: FloatArray, hard: FloatArray, T: FloatArray, policy: Policy) -> FloatArray:
     """Protect one variable's cells, (K, L + 1), so that they sum to the released T."""
     # A sum of dust is no group of rows, nor does dust hide one: either count may be too small.
-    least = max(policy.threshold, _step(policy) / 2)
+    least = max(policy.threshold, _step(policy) / 2)  # a part of a row may round up
     small = (soft < least - _dust(T)[:, None]) | (hard < policy.threshold)
     cells = np.where(small, 0.0, np.maximum(rounded(soft, policy), policy.smallest))
     # The largest cell takes what the others lose, as one that is told if there is any.
