@@ -168,6 +168,8 @@ def merge(
     agreed = Study.load(study)
     check_model_place(output)
     if onto is not None:
+        if search != "exact":
+            raise OptionError("--search: it is for the first merge, and has no use with --onto")
         _merge_onto(agreed, folders, onto, output)
         return
     with screen.status(f"merging {count(len(folders), 'site')}"):

@@ -130,7 +130,7 @@ def show_exchange(model: GlobalModel) -> None:
     told = f"Exchange {step.number}: {count(model.n_clusters, 'cluster')}"
     if step.elbo is not None:
         told += f", ELBO {step.elbo:,.1f} nats"
-    gain = gain_per_row(model)
+    gain = None if step.gain is None else step.gain / rows
     if gain is not None:
         told += f" ({gain:+.6f} a row)"
     screen.print(f"{told}. At least {step.moved:.2%} of the rows changed cluster.")
@@ -146,14 +146,6 @@ def show_exchange(model: GlobalModel) -> None:
             f"Disclosure control costs at most {cost / rows:.4f} nats of ELBO a row, all sites "
             "together."
         )
-
-
-def gain_per_row(model: GlobalModel) -> float | None:
-    """Return what the last exchange has added to the ELBO, where two of them compare."""
-    known = [step.elbo for step in model.record[-2:]]
-    if len(known) < 2 or known[0] is None or known[1] is None:
-        return None
-    return (known[1] - known[0]) / float(model.statistics.T.sum())
 
 
 def _show_cluster(cluster: Cluster, study: Study) -> None:

@@ -69,11 +69,12 @@ def run_rounds(
 
 def has_settled(record: tuple[Exchange, ...], total: float) -> bool:
     """Whether the last exchanges were all quiet: no move, and next to nothing gained."""
-    last = record[-QUIET_EXCHANGES - 1 :]
-    if len(last) <= QUIET_EXCHANGES or any(step.move not in ("", "taken back") for step in last):
-        return False
-    known = [step.elbo for step in last if step.elbo is not None]
-    return len(known) == len(last) and max(known[1:]) - known[0] < QUIET * total * QUIET_EXCHANGES
+    last = record[-QUIET_EXCHANGES:]
+    return len(last) == QUIET_EXCHANGES and all(
+        step.move == "taken back"
+        or (step.move == "" and step.gain is not None and step.gain < QUIET * total)
+        for step in last
+    )
 
 
 @contextmanager

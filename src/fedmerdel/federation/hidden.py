@@ -17,6 +17,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
 from fedmerdel.mixture.expectations import Expectations
@@ -24,6 +25,7 @@ from fedmerdel.mixture.prior import FloatArray, IntArray, level_means
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.cells import with_missing
 from fedmerdel.release.disclosure import hidden_below
+from fedmerdel.study.policy import Policy
 
 
 def expected_below(mean: FloatArray, limit: int) -> FloatArray:
@@ -38,7 +40,11 @@ def expected_below(mean: FloatArray, limit: int) -> FloatArray:
 
 
 def filled(
-    stats: Statistics, sent: Expectations, offsets: IntArray, policy: Policy
+    stats: Statistics,
+    sent: Expectations,
+    offsets: IntArray,
+    policy: Policy,
+    alive: NDArray[np.bool_],
 ) -> Statistics:
     """Return a site's counts with the hidden ones filled in.
 
@@ -53,6 +59,8 @@ def filled(
     policy : Policy
         What the counts were released under. A cluster with too few rows was left out, with
         its rows.
+    alive : bool array (K,)
+        Clusters that some site has told of: others are not filled.
     """
     phi = level_means(np.exp(sent.log_levels), offsets)
     T, S = stats.T.copy(), stats.S.copy()
@@ -71,8 +79,10 @@ def filled(
         cells += hidden * (given / np.maximum(total, 1e-300))[:, None]
         cells[rows, largest] -= given
         S[told, start:end] = cells[:, :-1]
-    small = np.flatnonzero(T == 0)
+    small = np.flatnonzero((T == 0) & alive)
     share = np.exp(sent.log_weights - np.logaddexp.reduce(sent.log_weights))
-    T[small] = expected_below(stats.T.sum() * share[small], policy.smallest)
+    # Sites differ in their shares: one that should have many rows may well have none.
+    most = (policy.smallest - 1) / 2
+    T[small] = np.minimum(expected_below(stats.T.sum() * share[small], policy.smallest), most)
     S[small] = T[small, None] * phi[small]
     return Statistics(T, S, stats.h)

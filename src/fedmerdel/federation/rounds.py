@@ -35,6 +35,9 @@ from fedmerdel.mixture.extrapolation import Past, extrapolate
 from fedmerdel.mixture.prior import FloatArray, IntArray, Prior
 from fedmerdel.mixture.statistics import Statistics
 
+LEAST_GAIN = 0.1
+"""Nats that a move must gain whatever exchanges do: less is rounding, or nothing to anyone."""
+
 PATIENCE = 12
 """Exchanges that a cut may take until its split pays; then the sites propose another."""
 
@@ -174,7 +177,7 @@ def make_plan(
     most_clusters : int
         Splits don't make more clusters than this.
     """
-    least = max(gained, 0.0)
+    least = max(gained, LEAST_GAIN)
     everyone = np.arange(stats.n_clusters)
     gains = np.where(age == UNCUT, -np.inf, split_gains(stats, replies.halves, prior))
     best = np.argsort(-gains, kind="stable")[: max(most_clusters - stats.n_clusters, 0)]

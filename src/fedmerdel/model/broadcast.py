@@ -25,6 +25,9 @@ PARTS = {"broadcast.json", "study.toml", SHEET}
 
 WEIGHTS = "(weights)"
 
+MOST_CLUSTERS = 100_000
+"""No model comes near; a file that tells of more is damaged."""
+
 
 @dataclass(frozen=True, eq=False)
 class Broadcast:
@@ -124,6 +127,8 @@ class Broadcast:
         study = Study.load(source / "study.toml")
         try:
             K = int(content["n_clusters"])
+            if not 0 < K <= MOST_CLUSTERS or content["study_hash"] != study.hash:
+                raise FileError(SHEET)
             text = (source / SHEET).read_bytes().decode("utf-8-sig")
             names, numbers = read_grid(SHEET, text, ["variable", "level"], _columns(K))
             check_names(SHEET, names, [[WEIGHTS, ""], *_level_names(study)])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.federation.rounds import Course
+from fedmerdel.federation.rounds import UNCUT, Course
 from fedmerdel.files import read_json, write_json
 from fedmerdel.mixture.expectations import Expectations
 from fedmerdel.mixture.extrapolation import Past
@@ -33,22 +33,40 @@ def save_exchanges(model: GlobalModel, folder: Path) -> None:
     write_json(folder / FILE, KIND, VERSION, content)
 
 
-def load_exchanges(folder: Path, sent: Broadcast) -> tuple[tuple[Exchange, ...], Course]:
-    """Read the record, and with what is sent out the course of the next exchange."""
+def load_exchanges(
+    folder: Path, sent: Broadcast, n_clusters: int
+) -> tuple[tuple[Exchange, ...], Course]:
+    """Read the record, and with what is sent out the course of the next exchange.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError
+        If the file was damaged or changed.
+    """
     content = read_json(folder / FILE, KIND, VERSION)
     record = tuple(
         Exchange(**{**step, "stale": tuple(step["stale"])}) for step in content["record"]
     )
-    course = Course(
-        sent.number - 1,
-        sent.clusters,
-        sent.cuts,
-        np.array(content["age"], dtype=np.int64),
-        np.array(content["parents"], dtype=np.int64),
-        Past(*(tuple(_theta(t) for t in content[name]) for name in ("read", "reached"))),
-        content["divergence"],
+    past = Past(*(tuple(_theta(t) for t in content[name]) for name in ("read", "reached")))
+    age = np.array(content["age"], dtype=np.int64)
+    parents = np.array(content["parents"], dtype=np.int64)
+    K = sent.n_clusters
+    shapes = {array.shape for theta in (*past.read, *past.reached) for array in theta}
+    divergence = content["divergence"]
+    fits = (
+        len(past.read) == len(past.reached)
+        and shapes <= {(K,), sent.clusters.log_levels.shape}
+        and age.shape == parents.shape == (K,)
+        and np.array_equal(age == UNCUT, sent.uncut)
+        and parents.min() >= 0
+        and parents.max() < n_clusters
+        and isinstance(divergence, float | None)
+        and all(isinstance(step.elbo, float | None) for step in record)
+        and [step.number for step in record] == list(range(1, sent.number))
     )
-    return record, course
+    if not fits:
+        raise ValueError(FILE)
+    return record, Course(sent.number - 1, sent.clusters, sent.cuts, age, parents, past, divergence)
 
 
 def _plain(theta: Expectations) -> dict[str, Any]:
@@ -56,4 +74,7 @@ def _plain(theta: Expectations) -> dict[str, Any]:
 
 
 def _theta(plain: dict[str, Any]) -> Expectations:
-    return Expectations(**{name: np.array(numbers) for name, numbers in plain.items()})
+    return Expectations(
+        np.array(plain["log_weights"], dtype=np.float64),
+        np.array(plain["log_levels"], dtype=np.float64),
+    )

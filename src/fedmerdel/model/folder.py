@@ -33,7 +33,7 @@ from fedmerdel.mixture.predictive import mean_levels
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.exchanges_file import load_exchanges, save_exchanges
 from fedmerdel.model.global_model import CRITERIA, SEARCHES, GlobalModel
-from fedmerdel.model.summaries import check_summaries
+from fedmerdel.model.summaries import answers, check_summaries
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.protocol import Study
 
@@ -71,9 +71,9 @@ def load_model(path: str | Path) -> GlobalModel:
         check_summaries(study, summaries)
         groups = tuple(np.array(group, dtype=np.int64) for group in content["groups"])
         model = GlobalModel(study, summaries, groups, content["search"], content["criterion"])
-        if content["exchanges"]:
-            record, course = load_exchanges(source, Broadcast.load(source / "broadcast"))
-            asked = Broadcast.load(source / "asked")
+        if content["exchanges"] or (source / "asked").exists():
+            sent, asked = (Broadcast.load(source / part) for part in ("broadcast", "asked"))
+            record, course = load_exchanges(source, sent, model.n_clusters)
             model = replace(model, record=record, next_course=course, asked=asked)
         if _belongs(model, content):
             return model
@@ -95,6 +95,7 @@ def _belongs(model: GlobalModel, content: dict[str, Any]) -> bool:
         and model.criterion in CRITERIA
         and model.n_clusters == content["n_clusters"]
         and len(model.record) == content["exchanges"]
+        and (model.asked is None or any(answers(s, model.asked) for s in model.summaries))
         and all(len(group) > 0 for group in model.groups)
         and np.array_equal(np.sort(np.concatenate(model.groups)), np.arange(n_local))
         # Another release of a library may round it otherwise.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from fedmerdel.errors import OptionError
+from fedmerdel.errors import DataError, OptionError
 from fedmerdel.federation.merging import merged_statistics
 from fedmerdel.federation.rounds import UNCUT, Course, begin
 from fedmerdel.federation.search import Search, search_groups
@@ -65,6 +65,9 @@ class Exchange(NamedTuple):
     elbo : float or None
         The ELBO of all rows in nats: of the replies, or with a policy that changes counts of the
         clusters that were sent out. None if sites did not reply that are needed to know it.
+    gain : float or None
+        Nats that it has added to the ELBO; None where that is not known, since sites have come or
+        gone or the replies were taken back.
     n_clusters : int
         Clusters that the replies left.
     moved : float
@@ -78,6 +81,7 @@ class Exchange(NamedTuple):
 
     number: int
     elbo: float | None
+    gain: float | None
     n_clusters: int
     moved: float
     stale: tuple[str, ...]
@@ -139,6 +143,8 @@ class GlobalModel:
         learning = learning_of(centre_learns(self.study), self.statistics.S, prior)
         if learning is None:
             return prior
+        if self.n_clusters == 1:  # it can't tell how much clusters differ
+            return learning.start(prior)
         return settled(learning, self.statistics.S, learning.start(prior))
 
     @cached_property
@@ -327,6 +333,11 @@ def merge_sites(
         raise OptionError("study: give a Study, such as Study.load reads")
     sent = in_order(summaries)
     check_summaries(study, sent)
+    for summary in sent:
+        if summary.answer is not None:
+            raise DataError(
+                f"site {summary.site!r}: its summary is a reply to a model: merge it onto that one"
+            )
     prior = study_prior(study, sum(summary.n_components for summary in sent))
     local = side_by_side(sent)
     rng = np.random.default_rng(study.seed)

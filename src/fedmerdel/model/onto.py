@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from math import inf
+from math import inf, isfinite
 
 import numpy as np
 
-from fedmerdel.errors import DataError
+from fedmerdel.errors import DataError, OptionError
 from fedmerdel.federation.rounds import (
     Course,
     Plan,
@@ -26,6 +26,9 @@ from fedmerdel.model.global_model import Exchange, GlobalModel
 from fedmerdel.model.summaries import answers, check_summaries, in_order, side_by_side
 from fedmerdel.release.disclosure import releases_exactly
 from fedmerdel.release.summary import SiteSummary
+
+DUST = 1e-6
+"""A cluster with fewer rows than this, at all sites together, has none."""
 
 ROUNDING = 1e-12
 """Share of the ELBO by which it may differ where only the order of sums has changed."""
@@ -53,6 +56,8 @@ def merge_onto(model: GlobalModel, summaries: Iterable[SiteSummary]) -> GlobalMo
     DataError
         If a summary is of another study, answers another model, or none answers this one.
     """
+    if not isinstance(model, GlobalModel):
+        raise OptionError("model: give a GlobalModel, such as merge_sites returns")
     sent = in_order(summaries)
     check_summaries(model.study, sent)
     _check_answers(model, sent)
@@ -68,7 +73,12 @@ def merge_onto(model: GlobalModel, summaries: Iterable[SiteSummary]) -> GlobalMo
     exact = releases_exactly(model.study.policy)
     reached, gained = _progress(model, found, replied)
     step = Exchange(
-        course.number + 1, reached, found.n_clusters, _moved_share(model, found, course), stale
+        course.number + 1,
+        reached,
+        gained if isfinite(gained) else None,
+        found.n_clusters,
+        _moved_share(model, found, course),
+        stale,
     )
     if exact and gained < -ROUNDING * abs(model.lower_bound):
         return _taken_back(model, step)
@@ -151,7 +161,7 @@ def _largest_first(
     """Return the local clusters of each cluster that has rows, and which these are."""
     total = np.bincount(owner, rows, minlength=n_clusters)
     order = np.argsort(-total, kind="stable")
-    order = order[total[order] > 0]
+    order = order[total[order] > DUST]
     owner = np.where(np.isin(owner, order), owner, order[0])
     return [np.flatnonzero(owner == k) for k in order], order
 
@@ -217,5 +227,5 @@ def _taken_back(model: GlobalModel, step: Exchange) -> GlobalModel:
     course = begin(model.statistics, model.row_prior, step.number)
     if model.course.parents.tolist() == course.parents.tolist():
         course = course._replace(cuts=model.course.cuts, age=model.course.age)
-    step = step._replace(n_clusters=model.n_clusters, move="taken back")
+    step = step._replace(n_clusters=model.n_clusters, gain=None, move="taken back")
     return replace(model, next_course=course, record=(*model.record, step))

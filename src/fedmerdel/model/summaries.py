@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.federation.hidden import filled
 from fedmerdel.federation.merging import LocalClusters, local_clusters
@@ -39,15 +41,15 @@ def side_by_side(
     summaries: tuple[SiteSummary, ...], asked: Broadcast | None = None
 ) -> LocalClusters:
     """Return the clusters of all sites, one site after the other; hidden counts filled in."""
-    sites = []
-    for summary in summaries:
-        stats = summary.statistics
-        if asked is not None and answers(summary, asked):
-            offsets, policy = summary.codebook.level_offsets, asked.study.policy
-            if not releases_exactly(policy):
-                stats = filled(stats, asked.clusters, offsets, policy)
-        sites.append((stats, summary.overlap))
-    return local_clusters(sites)
+    sites = {summary.site: (summary.statistics, summary.overlap) for summary in summaries}
+    if asked is not None and not releases_exactly(asked.study.policy):
+        replied = [summary for summary in summaries if answers(summary, asked)]
+        alive = np.any([summary.statistics.T > 0 for summary in replied], axis=0)
+        offsets, policy = asked.study.codebook.level_offsets, asked.study.policy
+        for summary in replied:
+            stats = filled(summary.statistics, asked.clusters, offsets, policy, alive)
+            sites[summary.site] = stats, summary.overlap
+    return local_clusters(list(sites.values()))
 
 
 def check_summaries(study: Study, summaries: tuple[SiteSummary, ...]) -> None:

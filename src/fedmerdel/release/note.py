@@ -72,7 +72,7 @@ def checkers_note(summary: SiteSummary) -> str:
         _wrap(
             f"These files hold sums over groups of rows. There is no row, no identifier, no date "
             f"and no free text of a person inside. {rows} rows are described by "
-            f"{(T > 0).sum()} clusters, the smallest of {count_text(T[T > 0].min())} "
+            f"{_clusters(int((T > 0).sum()))}, the smallest of {count_text(T[T > 0].min())} "
             "rows. A cluster is a group of rows with similar entries, found by a statistical "
             "model; a row may belong to several in part, so counts are sums of parts."
         ),
@@ -140,3 +140,7 @@ def _wrap(text: str, indent: str = "") -> str:
     return textwrap.fill(
         text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
     )
+
+
+def _clusters(number: int) -> str:
+    return f"{number} cluster{'' if number == 1 else 's'}"

@@ -25,6 +25,9 @@ from fedmerdel.study.codebook import Codebook
 ROWS = "(rows)"
 MISSING = "(missing)"
 
+MOST_CLUSTERS = 100_000
+"""No site comes near; a file that tells of more is damaged."""
+
 ENTRIES: dict[str, type | tuple[type, ...]] = {
     "study_hash": str,
     "site": str,
@@ -114,6 +117,8 @@ def from_sheets(document: dict[str, Any], texts: dict[str, str]) -> SiteSummary:
         report = DisclosureReport.from_dict(document["disclosure"])
     except DataError as error:
         raise FileError(f"file 'summary.json': {error}") from None
+    if not 0 < document["n_clusters"] <= MOST_CLUSTERS:
+        raise FileError("file 'summary.json': 'n_clusters' is not what it should be")
     clusters = _columns(document["n_clusters"])
     T, S = _read_counts("counts.csv", texts["counts.csv"], clusters, codebook)
     single = ["h", "cost", "blur"] if "halves.csv" in texts else ["h"]

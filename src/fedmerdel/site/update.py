@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.errors import DataError
+from fedmerdel.errors import DataError, OptionError
 from fedmerdel.mixture.passes import Workers
 from fedmerdel.mixture.prior import FloatArray, IntArray
 from fedmerdel.mixture.statistics import Statistics
@@ -65,6 +65,8 @@ def prepare_update(
 ) -> Release:
     """Count as `update_site` does; return the summary, and the exact account that stays."""
     sent = model.broadcast if isinstance(model, GlobalModel) else model
+    if not isinstance(sent, Broadcast):
+        raise OptionError("model: give a GlobalModel or a Broadcast, such as Broadcast.load reads")
     study = sent.study
     # Before the work, not after.
     check_site_name(site)
