@@ -42,7 +42,7 @@ bench: .venv/.dev-stamp
 	$(BIN)/python -m benchmarks
 
 lock: .venv/.dev-stamp
-	$(COMPILE) $(LOCK_FLAGS) --extra dev --extra docs --extra benchmarks -o requirements/dev.txt pyproject.toml
+	$(COMPILE) $(LOCK_FLAGS) --extra dev --extra docs --extra experiments -o requirements/dev.txt pyproject.toml
 	@# Starting from the full lock keeps the versions of the two files the same.
 	cp requirements/dev.txt requirements/run.txt
 	$(COMPILE) -o requirements/run.txt pyproject.toml

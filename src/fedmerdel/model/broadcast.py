@@ -123,6 +123,8 @@ class Broadcast:
         source = Path(path)
         if (source / "broadcast").is_dir():
             source = source / "broadcast"
+        if not source.is_dir():
+            raise FileError(f"{str(source)!r} is no folder of a model, or its part broadcast/")
         content = read_json(source / "broadcast.json", KIND, VERSION)
         study = Study.load(source / "study.toml")
         try:
