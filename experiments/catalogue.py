@@ -1,0 +1,33 @@
+"""Every experiment by its name."""
+
+from __future__ import annotations
+
+from experiments.experiment import Experiment
+from experiments.studies import (
+    comparisons,
+    criteria,
+    frequency,
+    merging,
+    mnist,
+    selection,
+    variants,
+)
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        frequency.FREQUENCY_OF_MOVES,
+        frequency.ELBO_CURVES,
+        merging.GLOBAL,
+        merging.HETEROGENEOUS,
+        variants.P,
+        variants.SEPARABLE,
+        selection.SELECTION,
+        variants.NUMBER_OF_BATCHES,
+        criteria.CRITERIA,
+        variants.CATEGORICAL_MERGE,
+        mnist.DIGITS,
+        comparisons.FEDERATED_COMPARISON,
+        comparisons.CENTRAL_COMPARISON,
+    )
+}

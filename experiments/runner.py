@@ -1,0 +1,107 @@
+"""Tasks done one by one or side by side, their rows kept as they come, so that a run can stop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+import pandas as pd
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from experiments.experiment import Experiment, Row, Scale, Task
+
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def run_experiment(experiment: Experiment, scale: Scale, folder: Path, jobs: int) -> pd.DataFrame:
+    """Do the tasks that are not done yet, and return all rows.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What to run.
+    scale : {"smoke", "small", "paper"}
+        How much of it.
+    folder : Path
+        Where its CSV is, and stays.
+    jobs : int
+        Processes; each keeps to one thread, so that seconds are core-seconds.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    store = folder / f"{experiment.name}.csv"
+    tasks = experiment.tasks(scale)
+    rows = _kept(store, tasks)
+    left = [task for task in tasks if _key(task) not in {_key(_part(row, task)) for row in rows}]
+    columns = (
+        TextColumn(experiment.name),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns) as progress:
+        bar = progress.add_task(experiment.name, total=len(tasks), completed=len(tasks) - len(left))
+        for done in _results(experiment, left, jobs):
+            rows += done
+            _write(store, rows)
+            progress.advance(bar)
+    return pd.DataFrame(rows)
+
+
+def _results(experiment: Experiment, tasks: list[Task], jobs: int) -> Iterator[list[Row]]:
+    if jobs == 1 or len(tasks) <= 1:
+        for task in tasks:
+            yield _do(experiment.name, task)
+        return
+    with ProcessPoolExecutor(jobs, initializer=_alone) as pool:
+        futures = [pool.submit(_do, experiment.name, task) for task in tasks]
+        for future in as_completed(futures):
+            yield future.result()
+
+
+def _alone() -> None:
+    for name in ONE_THREAD:
+        os.environ[name] = "1"
+
+
+def _do(name: str, task: Task) -> list[Row]:
+    """Do one task, in whatever process; experiments are looked up by name."""
+    experiment: Experiment = import_module("experiments.catalogue").EXPERIMENTS[name]
+    software = {"fedmerdel": version("fedmerdel"), "numpy": version("numpy")}
+    return [{**task, **row, **software} for row in experiment.run(task)]
+
+
+def _kept(store: Path, tasks: list[Task]) -> list[Row]:
+    """Return the rows of earlier runs that belong to these tasks."""
+    if not store.exists():
+        return []
+    wanted = {_key(task) for task in tasks}
+    found: list[Row] = pd.read_csv(store, keep_default_na=False).to_dict("records")
+    return [row for row in found if tasks and _key(_part(row, tasks[0])) in wanted]
+
+
+def _write(store: Path, rows: list[Row]) -> None:
+    """Write all rows in an order that does not depend on which task was ready first."""
+    part = store.with_suffix(".part")
+    table = pd.DataFrame(rows)
+    table.to_csv(part, index=False, float_format="%.6g")
+    part.replace(store)
+
+
+def _part(row: Row, task: Task) -> Task:
+    return {name: row.get(name, "") for name in task}
+
+
+def _key(task: Task) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, str(value)) for name, value in task.items()))

@@ -1,0 +1,1 @@
+"""The experiments, a module for each part of the paper."""
