@@ -138,7 +138,7 @@ def _batch_tasks(scale: Scale) -> list[Task]:
         for n_rows, several in sizes.items()
         for n_batches in several
         for d in counts(scale, 1, 2, 20)
-        for s in counts(scale, 1, 1, 5)
+        for s in counts(scale, 1, 1, 2)
     ]
 
 
