@@ -53,7 +53,7 @@ def run_experiment(experiment: Experiment, scale: Scale, folder: Path, jobs: int
     with Progress(*columns) as progress:
         bar = progress.add_task(experiment.name, total=len(tasks), completed=len(tasks) - len(left))
         for done in _results(experiment, left, jobs):
-            rows += done
+            rows = _in_order(rows + done, tasks)
             _write(store, rows)
             progress.advance(bar)
     return pd.DataFrame(rows)
@@ -91,11 +91,16 @@ def _kept(store: Path, tasks: list[Task]) -> list[Row]:
     return [row for row in found if tasks and _key(_part(row, tasks[0])) in wanted]
 
 
+def _in_order(rows: list[Row], tasks: list[Task]) -> list[Row]:
+    """Return the rows in the order of their tasks, whichever was ready first."""
+    place = {_key(task): at for at, task in enumerate(tasks)}
+    return sorted(rows, key=lambda row: place[_key(_part(row, tasks[0]))])
+
+
 def _write(store: Path, rows: list[Row]) -> None:
-    """Write all rows in an order that does not depend on which task was ready first."""
+    """Write all rows; an earlier file stays until the new one is complete."""
     part = store.with_suffix(".part")
-    table = pd.DataFrame(rows)
-    table.to_csv(part, index=False, float_format="%.6g")
+    pd.DataFrame(rows).to_csv(part, index=False, float_format="%.6g")
     part.replace(store)
 
 
