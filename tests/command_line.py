@@ -37,6 +37,15 @@ def make_tables(folder: Path) -> None:
         table.to_parquet(folder / f"{site}.parquet")
 
 
+def make_tables_that_do_not_fit(folder: Path) -> None:
+    """From one that does: another level, no row, few rows, a column that is not there."""
+    table = pd.read_csv(folder / "leeds.csv")
+    table.assign(asthma="SECRET").to_csv(folder / "bad.csv", index=False)
+    table.head(0).to_csv(folder / "empty.csv", index=False)
+    table.head(6).to_csv(folder / "small.csv", index=False)
+    table.drop(columns="stroke").to_csv(folder / "lacks.csv", index=False)
+
+
 INIT = ("init", "leeds.csv", "-o", "study.toml", "--outcome", "died", "--row-id", "patient")
 INIT += ("--exclude", "seen", "--exclude", "bmi", "--name", "lungs")
 

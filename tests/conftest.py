@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from fedmerdel import cli
-from tests.command_line import INIT, Said, make_tables
+from tests.command_line import INIT, Said, make_tables, make_tables_that_do_not_fit
 
 
 @pytest.fixture
@@ -41,11 +40,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which all went well once, and some tables that don't fit."""
     folder = tmp_path_factory.mktemp("story")
     make_tables(folder)
-    table = pd.read_csv(folder / "leeds.csv")
-    table.assign(asthma="SECRET").to_csv(folder / "bad.csv", index=False)
-    table.head(0).to_csv(folder / "empty.csv", index=False)
-    table.head(6).to_csv(folder / "small.csv", index=False)
-    table.drop(columns="stroke").to_csv(folder / "lacks.csv", index=False)
+    make_tables_that_do_not_fit(folder)
     commands = [
         INIT,
         (*INIT[:3], "other.toml", *INIT[4:-1], "other"),

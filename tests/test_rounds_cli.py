@@ -11,7 +11,17 @@ import pytest
 
 from fedmerdel import GlobalModel, SiteSummary, cli
 from fedmerdel.release.folder import summary_files
-from tests.command_line import INIT, SITES, Said, done, files, hospital, make_tables, refused
+from tests.command_line import (
+    INIT,
+    SITES,
+    Said,
+    done,
+    files,
+    hospital,
+    make_tables,
+    make_tables_that_do_not_fit,
+    refused,
+)
 
 Run = Callable[..., Said]
 
@@ -118,11 +128,7 @@ def exchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which two exchanges went well, and tables that don't fit."""
     folder = tmp_path_factory.mktemp("exchanged")
     make_tables(folder)
-    table = pd.read_csv(folder / "leeds.csv")
-    table.assign(asthma="SECRET").to_csv(folder / "bad.csv", index=False)
-    table.head(0).to_csv(folder / "empty.csv", index=False)
-    table.head(6).to_csv(folder / "small.csv", index=False)
-    table.drop(columns="stroke").to_csv(folder / "lacks.csv", index=False)
+    make_tables_that_do_not_fit(folder)
     (folder / "mine").mkdir()
     (folder / "mine" / "thesis.txt").write_text("years of work")
     other = ("other.toml", *INIT[4:-1], "other")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from fedmerdel.compiled import kernel
-from fedmerdel.mixture.kernels import BLOCK, CodeArray, log_rho_block, share_block
+from fedmerdel.mixture.kernels import BLOCK, CodeArray, count_block, log_rho_block, share_block
 from fedmerdel.mixture.prior import FloatArray, IntArray
 
 # A row with less than this in a cluster does not count in its halves.
@@ -30,7 +30,7 @@ def cut_pass(
 
     ``blur[k]`` is the overlap Q of the two halves: the entropy of s, times ``w_n r_nk``.
     """
-    n_codes, n_clusters = codes.shape[1], table.shape[1]
+    n_clusters = table.shape[1]
     r = np.empty((BLOCK, n_clusters))
     u = np.empty((BLOCK, n_clusters))
     power = np.empty(BLOCK * n_clusters)
@@ -49,11 +49,7 @@ def cut_pass(
                 far = small / (1.0 + small)
                 blur[k] += w * r[i, k] * (math.log1p(small) + abs(u[i, k]) * far)
                 r[i, k] *= w * (1.0 - far if u[i, k] >= 0.0 else far)
-        for g in range(n_codes):
-            for i in range(last - first):
-                row = counts[base[g] + codes[first + i, g]]
-                for k in range(n_clusters):
-                    row[k] += r[i, k]
+        count_block(codes, base, first, last, r, counts)
 
 
 @kernel
@@ -73,7 +69,7 @@ def turn_pass(
     ``u_nk`` the projection; ``counts[state, k] += w_n r_nk u_nk``;
     ``spread[k] += w_n r_nk u_nk^2``.
     """
-    n_codes, n_clusters = codes.shape[1], table.shape[1]
+    n_clusters = table.shape[1]
     r = np.empty((BLOCK, n_clusters))
     u = np.empty((BLOCK, n_clusters))
     power = np.empty(BLOCK * n_clusters)
@@ -87,8 +83,4 @@ def turn_pass(
                 wru = w * r[i, k] * u[i, k]
                 spread[k] += wru * u[i, k]
                 u[i, k] = wru
-        for g in range(n_codes):
-            for i in range(last - first):
-                row = counts[base[g] + codes[first + i, g]]
-                for k in range(n_clusters):
-                    row[k] += u[i, k]
+        count_block(codes, base, first, last, u, counts)

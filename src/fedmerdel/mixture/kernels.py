@@ -121,6 +121,19 @@ def _sum(x: FloatArray) -> float:
 
 
 @kernel
+def count_block(
+    codes: CodeArray, base: IntArray, start: int, stop: int, shares: FloatArray, counts: FloatArray
+) -> None:
+    """Add the shares of rows start..stop to the counts of each of their states."""
+    n_clusters = counts.shape[1]
+    for g in range(codes.shape[1]):
+        for n in range(start, stop):
+            row = counts[base[g] + codes[n, g]]
+            for k in range(n_clusters):
+                row[k] += shares[n - start, k]
+
+
+@kernel
 def fused_pass(
     codes: CodeArray,
     weights: FloatArray,
@@ -136,7 +149,6 @@ def fused_pass(
     Adds ``w_n r_nk`` to ``counts[state, k]`` for each state of the row, and
     ``w_n r_nk ln r_nk`` to ``h[k]``.
     """
-    n_codes = codes.shape[1]
     n_clusters = table.shape[1]
     log_r = np.empty((BLOCK, n_clusters))
     r = np.empty((BLOCK, n_clusters))
@@ -157,11 +169,7 @@ def fused_pass(
                 share = r[i, k] * scale
                 r[i, k] = share
                 h[k] += share * (log_r[i, k] - log_total)
-        for g in range(n_codes):
-            for i in range(size):
-                row = counts[base[g] + codes[first + i, g]]
-                for k in range(n_clusters):
-                    row[k] += r[i, k]
+        count_block(codes, base, first, first + size, r, counts)
 
 
 @kernel

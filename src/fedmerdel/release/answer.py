@@ -10,7 +10,7 @@ import numpy as np
 from fedmerdel.mixture.cuts import FirstHalves
 from fedmerdel.mixture.prior import FloatArray, IntArray
 from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.release.cells import DUST
+from fedmerdel.release.cells import DUST, wrong_arrays
 
 
 class Prospects(NamedTuple):
@@ -64,13 +64,9 @@ def impossible_answer(answer: Answer, stats: Statistics, offsets: IntArray) -> s
         "blur": (halves.blur, (K,)),
         "cost": (cost, (K,)),
     }
-    for name, (array, shape) in shapes.items():
-        if np.shape(array) != shape:
-            return f"{name} has shape {np.shape(array)}, and {shape} fits clusters and codebook"
-        if not np.isfinite(array).all():
-            return f"{name} has a number that is not finite"
-        if name != "cost" and np.min(array) < 0:
-            return f"{name} has a negative number"
+    wrong = wrong_arrays(shapes)
+    if wrong is not None:
+        return wrong
     if cost.max() > 0:
         return "cost is above 0, and no logarithm of a share is"
     slack = DUST * np.maximum(stats.T, 1.0)

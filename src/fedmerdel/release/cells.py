@@ -16,6 +16,10 @@ from fedmerdel.study.codebook import Codebook
 DUST = 1e-8
 
 
+NEGATIVE = ("h", "cost")
+"""Numbers of a summary that are sums of logarithms, and below 0."""
+
+
 class OutcomeCounts(NamedTuple):
     """Rows of each cluster that have an outcome, and of which it is known whether they do.
 
@@ -72,6 +76,18 @@ def all_cells(
         parts.append(with_missing(stats.T, stats.S[:, start:end]).ravel())
     parts.extend(counts.cells(stats.T).ravel() for counts in outcomes.values())
     return np.concatenate(parts)
+
+
+def wrong_arrays(arrays: Mapping[str, tuple[FloatArray, tuple[int, ...]]]) -> str | None:
+    """Return the first array of another shape than it should have, or not finite, or None."""
+    for name, (array, shape) in arrays.items():
+        if np.shape(array) != shape:
+            return f"{name} has shape {np.shape(array)}, and {shape} fits clusters and codebook"
+        if not np.isfinite(array).all():
+            return f"{name} has a number that is not finite"
+        if name not in NEGATIVE and np.min(array) < 0:
+            return f"{name} has a negative number"
+    return None
 
 
 def missing_counts(T: FloatArray, S: FloatArray, codebook: Codebook) -> FloatArray:

@@ -14,7 +14,7 @@ from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.prior import FloatArray, study_prior
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.answer import Answer, impossible_answer
-from fedmerdel.release.cells import DUST, OutcomeCounts, all_cells
+from fedmerdel.release.cells import DUST, OutcomeCounts, all_cells, wrong_arrays
 from fedmerdel.release.disclosure import Protected, releases_exactly
 from fedmerdel.release.report import DisclosureReport
 from fedmerdel.study.codebook import Codebook
@@ -211,13 +211,9 @@ def _impossible(summary: SiteSummary) -> str | None:
     for name, counts in summary.outcomes.items():
         for part, array in counts._asdict().items():
             shapes[f"{part} of outcome {name!r}"] = (array, (n_clusters,))
-    for name, (array, shape) in shapes.items():
-        if np.shape(array) != shape:
-            return f"{name} has shape {np.shape(array)}, and {shape} fits clusters and codebook"
-        if not np.isfinite(array).all():
-            return f"{name} has a number that is not finite"
-        if name != "h" and np.min(array) < 0:
-            return f"{name} has a negative number"
+    wrong = wrong_arrays(shapes)
+    if wrong is not None:
+        return wrong
     if not np.isfinite(summary.elbo):
         return "the ELBO is not finite"
     names = summary.codebook.names
