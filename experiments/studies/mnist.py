@@ -153,7 +153,7 @@ def _draw(run: int, n_rows: int, folder: Path) -> None:
             for at, k in enumerate(order):
                 made_of = 100 * table[digit, k] / table[:, k].sum()
                 if made_of >= 5:
-                    colour = "white" if share[digit, k] > 0.5 else "black"
+                    colour = "white" if share[digit, k] > share.max() / 2 else "black"
                     axes.text(at, digit, f"{made_of:.0f}", ha="center", va="center", fontsize=6,
                               color=colour)  # fmt: skip
         axes.set(yticks=range(10), ylabel="digit", xlabel="cluster; numbers: % of the cluster",
