@@ -1,4 +1,7 @@
-"""Reproduce the paper: ``python -m experiments list``, ``python -m experiments run NAME``."""
+"""Reproduce the paper: ``python -m experiments list``, ``python -m experiments run NAME``.
+
+``python -m experiments findings`` sums up what was run at the paper's scale.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import pandas as pd
 
 from experiments.catalogue import EXPERIMENTS
 from experiments.experiment import SCALES, Scale
+from experiments.headline import headline
 from experiments.runner import run_experiment
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,10 +28,15 @@ def main() -> None:
     run.add_argument("names", nargs="+", metavar="NAME", choices=[*EXPERIMENTS, "all"])
     run.add_argument("--scale", choices=SCALES, default="small")
     run.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    commands.add_parser("findings", help="sum up the paper scale's results in one page")
     arguments = parser.parse_args()
     if arguments.command == "list":
         for experiment in EXPERIMENTS.values():
             print(f"{experiment.name:15} {experiment.line}{' (slow)' if experiment.slow else ''}")
+        return
+    if arguments.command == "findings":
+        data, pages = places("paper")
+        write_findings(data, pages)
         return
     names = arguments.names
     if "all" in names:
@@ -51,6 +60,17 @@ def write_page(name: str, rows: pd.DataFrame, folder: Path) -> None:
     text = experiment.page(rows, folder)
     head = f"# {experiment.line}\n\nWritten by `python -m experiments run {name}`.\n\n"
     (folder / f"{name}.md").write_text(head + text.rstrip() + "\n", encoding="utf-8")
+
+
+def write_findings(data: Path, folder: Path) -> None:
+    """Write ``README.md``: our words of ``findings.md``, with the tables that they name."""
+    text = (ROOT / "experiments" / "findings.md").read_text(encoding="utf-8")
+    for name, table in headline(data).items():
+        place = f"<!-- {name} -->\n"
+        if text.count(place) != 1:
+            raise SystemExit(f"error: experiments/findings.md must name {place.strip()} once")
+        text = text.replace(place, table)
+    (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

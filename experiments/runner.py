@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib import import_module
@@ -78,8 +79,14 @@ def _alone() -> None:
 def _do(name: str, task: Task) -> list[Row]:
     """Do one task, in whatever process; experiments are looked up by name."""
     experiment: Experiment = import_module("experiments.catalogue").EXPERIMENTS[name]
-    software = {"fedmerdel": version("fedmerdel"), "numpy": version("numpy")}
-    return [{**task, **row, **software} for row in experiment.run(task)]
+    began = time.process_time()
+    rows = experiment.run(task)
+    told: Row = {
+        "task_seconds": time.process_time() - began,
+        "fedmerdel": version("fedmerdel"),
+        "numpy": version("numpy"),
+    }
+    return [{**task, **row, **told} for row in rows]
 
 
 def _kept(store: Path, tasks: list[Task]) -> list[Row]:

@@ -53,5 +53,5 @@ def figure(
         for each in np.atleast_1d(axes).ravel():
             each.spines[["top", "right"]].set_visible(False)
         yield axes
-        drawn.savefig(folder / f"{name}.svg", metadata={"Date": None})
+        drawn.savefig(folder / f"{name}.svg", metadata={"Date": None}, dpi=160)
         plt.close(drawn)

@@ -160,7 +160,9 @@ def _draw_scatter(rows: pd.DataFrame, folder: Path) -> None:
             part = rows[(rows.simulation == names[at]) & (rows.laps != "best")]
             order = [str(laps) for laps in (*LAPS, DEFAULT)]
             x = part.laps.map(order.index) + rng.uniform(-0.25, 0.25, len(part))
-            each.plot(x, part.ari.astype(float), ".", color=COLOURS[0], markersize=2, alpha=0.4)
+            # Thousands of points as one image keep the file small.
+            each.plot(x, part.ari.astype(float), ".", color=COLOURS[0], markersize=2, alpha=0.4,
+                      rasterized=True)  # fmt: skip
             each.set_xticks(range(len(order)), ["0", "1", "2", "5", "10", "none", "default"],
                             rotation=60)  # fmt: skip
             each.set_title(str(names[at]))

@@ -40,7 +40,7 @@ def _tasks(scale: Scale) -> list[Task]:
         {"rows": rows, "n_rows": 4000 if scale == "smoke" else rows, "dataset": d, "shuffle": s}
         for rows in ((50_000,) if scale == "smoke" else SCENARIOS)
         for d in counts(scale, 1, 2, 5)
-        for s in counts(scale, 1, 1, 5)
+        for s in counts(scale, 1, 1, 3)
     ]
 
 
