@@ -10,7 +10,7 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint docs bench lock clean
+.PHONY: help demo test lint browser docs bench lock clean
 
 help:
 	@echo "make demo    simulate a table, cluster it, show the result"
@@ -31,9 +31,16 @@ lint: .venv/.dev-stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-test: lint
+test: lint browser
 	$(BIN)/pytest -n 2
 	@$(MAKE) --no-print-directory docs
+
+# The report is tested in a real browser, Debian's; where there is none these tests are skipped.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    echo "Installing Chromium (half a minute, once)" && \
+	    { apt-get -qq update; apt-get -qq install -y --no-install-recommends chromium; } >/dev/null 2>&1; } || \
+	    echo "note: no Chromium, so tests of the report in a browser are skipped" >&2
 
 docs: .venv/.dev-stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -43,12 +43,13 @@ def main() -> None:
     summaries = [OUTPUT / name / "summary" for name in HOSPITALS]
     screen.print("the centre merges the summaries, the only files that left")
     fedmerdel("merge", STUDY, *summaries, "-o", OUTPUT / "model")
+    fedmerdel("report", OUTPUT / "model", "-o", OUTPUT / "report.html")
     at_every_hospital("each hospital assigns its rows", assign)
     show(truth, hospital)
     screen.print(
-        f"{time.perf_counter() - began:.0f} s in all. Look at {STUDY}, at what one hospital sent "
-        f"({OUTPUT / 'leeds' / 'summary' / 'README.txt'}) and at the model ({OUTPUT / 'model'}), "
-        f"or run: fedmerdel describe {OUTPUT / 'model'}"
+        f"{time.perf_counter() - began:.0f} s in all. Open {OUTPUT / 'report.html'} in a browser; "
+        f"look at {STUDY}, at what one hospital sent "
+        f"({OUTPUT / 'leeds' / 'summary' / 'README.txt'}) and at the model ({OUTPUT / 'model'})."
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedmerdel import cli
+from fedmerdel.commands import centre, site
 from tests.command_line import INIT, NAMES, Said, done, files, hospital, refused
 
 
@@ -111,7 +111,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(
         raise AssertionError
 
     (story / "taken.csv").mkdir(exist_ok=True)
-    monkeypatch.setattr(cli, work, too_late)
+    monkeypatch.setattr(centre if work == "merge_sites" else site, work, too_late)
     refused(run_in_story(*arguments), *words)
 
 
@@ -122,7 +122,7 @@ def test_what_nobody_foresaw_is_one_line_without_its_text(
         raise KeyError("SECRET")
 
     done(run(*INIT))
-    monkeypatch.setattr(cli, "check_site", fails)
+    monkeypatch.setattr(site, "check_site", fails)
     refused(run("check", "study.toml", "leeds.csv"), "internal (KeyError)")
 
 
@@ -131,7 +131,7 @@ def test_a_key_that_stops_it(run, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     done(run(*INIT))
-    monkeypatch.setattr(cli, "check_site", stopped)
+    monkeypatch.setattr(site, "check_site", stopped)
     said = run("check", "study.toml", "leeds.csv")
     assert (said.code, said.err) == (130, "error: stopped before the end\n")
 

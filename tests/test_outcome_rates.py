@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.model.describe import Rate, describe
+from fedmerdel.model.describe import describe
 from fedmerdel.model.global_model import merge_sites
+from fedmerdel.model.outcomes import Rate
 from fedmerdel.release import OutcomeCounts
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 from tests.federations import made_study, summary_of

@@ -46,6 +46,7 @@ NAMES = [
     "merge_onto",
     "merge_sites",
     "model_table",
+    "plot",
     "policy_named",
     "score_samples",
     "simulate",
@@ -92,6 +93,7 @@ def test_importing_needs_no_heavy_package() -> None:
         "for name in ('matplotlib', 'pandas', 'polars', 'pyarrow', 'rich'):\n"
         "    sys.modules[name] = None\n"
         "import fedmerdel\n"
+        "fedmerdel.plot.heatmap\n"
         "print(fedmerdel.MerDel().max_clusters)\n"
     )
     found = subprocess.run(

@@ -23,7 +23,7 @@ from fedmerdel import (
     policy_named,
     update_site,
 )
-from fedmerdel.cli_text import screen, show_exchange
+from fedmerdel.commands.screen import screen, show_exchange
 from tests.test_merge_onto import small_sites
 from tests.test_rounds import exchange, made, replies_of
 

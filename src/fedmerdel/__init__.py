@@ -9,6 +9,7 @@ common clusters.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedmerdel.errors import (
@@ -35,6 +36,7 @@ from fedmerdel.study.policy import Policy, custom_policy, policy_named
 from fedmerdel.study.protocol import Study
 
 if TYPE_CHECKING:
+    from fedmerdel import plot
     from fedmerdel.estimators.consensus import Consensus, consensus
     from fedmerdel.estimators.federated import FedMerDel
     from fedmerdel.estimators.merdel import MerDel
@@ -78,6 +80,7 @@ __all__ = [
     "merge_onto",
     "merge_sites",
     "model_table",
+    "plot",
     "policy_named",
     "score_samples",
     "simulate",
@@ -100,9 +103,12 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimators when they are first used: scikit-learn takes longer than all else."""
-    if name in _LAZY:
-        from importlib import import_module
+    """Import the estimators when they are first used: scikit-learn takes longer than all else.
 
+    Figures too, which few sessions draw.
+    """
+    if name in _LAZY:
         return getattr(import_module(f"fedmerdel.estimators.{_LAZY[name]}"), name)
+    if name == "plot":
+        return import_module("fedmerdel.plot")
     raise AttributeError(f"module 'fedmerdel' has no attribute {name!r}")

@@ -5,7 +5,7 @@ in each cluster, ``lineage.csv`` where each local cluster went, and ``sites/`` h
 the sites sent: the model is made of these, so they are all that is read back. ``broadcast/`` is
 what the sites need for one more exchange, without any site's counts. After the first exchange
 there are also ``exchanges.json``, what each has brought and what the centre must remember, and
-``asked/``, what the sites last replied to.
+``asked/``, what the sites last replied to. ``names.csv`` is there if clusters have names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.errors import DataError, FileError
+from fedmerdel.errors import DataError, FileError, OptionError
 from fedmerdel.files import (
     check_place,
     is_empty_folder,
@@ -33,6 +33,8 @@ from fedmerdel.mixture.predictive import mean_levels
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.exchanges_file import load_exchanges, save_exchanges
 from fedmerdel.model.global_model import CRITERIA, SEARCHES, GlobalModel
+from fedmerdel.model.names_file import FILE as NAMES
+from fedmerdel.model.names_file import names_text, read_names
 from fedmerdel.model.summaries import answers, check_summaries
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.protocol import Study
@@ -48,6 +50,7 @@ PARTS = {
     "broadcast",
     "exchanges.json",
     "asked",
+    NAMES,
 }
 
 
@@ -76,7 +79,7 @@ def load_model(path: str | Path) -> GlobalModel:
             record, course = load_exchanges(source, sent, model.n_clusters)
             model = replace(model, record=record, next_course=course, asked=asked)
         if _belongs(model, content):
-            return model
+            return _with_names(model, source / NAMES)
     except DataError as error:
         raise DataError(f"folder {str(source)!r}: {error}") from None
     except (KeyError, TypeError, ValueError, OverflowError):
@@ -101,6 +104,15 @@ def _belongs(model: GlobalModel, content: dict[str, Any]) -> bool:
         # Another release of a library may round it otherwise.
         and isclose(model.lower_bound, content["lower_bound"], rel_tol=1e-9)
     )
+
+
+def _with_names(model: GlobalModel, path: Path) -> GlobalModel:
+    if not path.exists():
+        return model
+    try:
+        return model.named(read_names(path))
+    except OptionError as error:
+        raise FileError(f"file {str(path)!r}: {error}") from None
 
 
 def check_model_place(path: str | Path) -> None:
@@ -134,6 +146,8 @@ def _write_parts(model: GlobalModel, part: Path) -> None:
     lineage = [["site", "local_cluster", "cluster", "rows"]]
     lineage += [[a.site, str(a.local_cluster), str(a.cluster), repr(a.rows)] for a in model.lineage]
     write_text(part / "lineage.csv", _csv(lineage))
+    if model.names:
+        write_text(part / NAMES, names_text(model.names))
     content = {
         "study_hash": model.study.hash,
         "sites": list(model.sites),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +23,7 @@ from fedmerdel.mixture.similarity import MergeCriterion
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.mixture.strengths import log_odds
 from fedmerdel.model.broadcast import Broadcast
+from fedmerdel.model.names import changed, checked, inherited, name_of
 from fedmerdel.model.summaries import check_summaries, in_order, side_by_side
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.protocol import Study
@@ -112,6 +113,8 @@ class GlobalModel:
         What to send out next, where that is more than the model's own clusters.
     asked : Broadcast or None
         What the last replies answer; None after one shot.
+    names : tuple of str
+        The clusters' names, "" where one has none; empty if none has any.
     """
 
     study: Study
@@ -122,6 +125,10 @@ class GlobalModel:
     record: tuple[Exchange, ...] = ()
     next_course: Course | None = None
     asked: Broadcast | None = None
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", checked(self.names, self.n_clusters))
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -248,6 +255,49 @@ class GlobalModel:
 
         return describe(self)
 
+    def name(self, k: int) -> str:
+        """Return the name of a cluster; "cluster 3" if that has none."""
+        return name_of(self.names, self.n_clusters, k)
+
+    def named(self, names: Mapping[int, str]) -> GlobalModel:
+        """Return the model with names for these clusters; others keep theirs.
+
+        Parameters
+        ----------
+        names : mapping of int to str
+            Of each cluster to be named: up to 80 characters on one line, as no other cluster
+            is called. "" takes a name away.
+        """
+        return replace(self, names=changed(self.names, self.n_clusters, names))
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        date: str | None = None,
+        image_shape: tuple[int, int] | None = None,
+    ) -> None:
+        """Write a page of pictures and tables: one HTML file that opens from disk.
+
+        It holds the released counts of every site, and loads nothing from anywhere.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        title : str, optional
+            Its heading; the study's name by default.
+        date : str, optional
+            The date that it says it was written on; today's by default.
+        image_shape : (int, int), optional
+            For tables whose variables are pixels: lines and columns of the image. A variable's
+            place is the number that its name ends in, such as ``pixel_37``.
+        """
+        from fedmerdel.model.report import write_report
+
+        write_report(self, path, title=title, date=date, image_shape=image_shape)
+
     def sample(self, n_rows: int, random_state: int | None = None) -> tuple[NDArray[Any], IntArray]:
         """Draw rows from the clusters: values of the codebook, and the cluster of each."""
         from fedmerdel.model.generate import sample
@@ -257,6 +307,7 @@ class GlobalModel:
     def add(self, summary: SiteSummary) -> GlobalModel:
         """Return the model with one more site.
 
+        A cluster keeps its name if most of its rows are of local clusters that had it.
         After exchanges a new site takes part in the next one instead: `update_site`.
         """
         if self.record:
@@ -264,12 +315,12 @@ class GlobalModel:
                 "summary: the model has gone through exchanges: let the new site reply to it "
                 "(update_site), and give that to merge_onto"
             )
-        summaries = (*self.summaries, summary)
-        return merge_sites(self.study, summaries, self.search, criterion=self.criterion)
+        return self._merged_again((*self.summaries, summary))
 
     def remove(self, site: str) -> GlobalModel:
         """Return the model without a site, as if it had never taken part.
 
+        A cluster keeps its name if most of its rows are of local clusters that had it.
         After exchanges: without its counts; the clusters of the others stay as they are.
         """
         if site not in self.sites:
@@ -279,7 +330,13 @@ class GlobalModel:
 
             return take_out(self, site)
         summaries = tuple(summary for summary in self.summaries if summary.site != site)
-        return merge_sites(self.study, summaries, self.search, criterion=self.criterion)
+        return self._merged_again(summaries)
+
+    def _merged_again(self, summaries: tuple[SiteSummary, ...]) -> GlobalModel:
+        model = merge_sites(self.study, summaries, self.search, criterion=self.criterion)
+        if not self.names:
+            return model
+        return replace(model, names=inherited(self.names, self.lineage, model.lineage))
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder of readable files.

@@ -23,6 +23,7 @@ from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.prior import FloatArray, IntArray
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.model.global_model import Exchange, GlobalModel
+from fedmerdel.model.names import carried
 from fedmerdel.model.summaries import answers, check_summaries, in_order, side_by_side
 from fedmerdel.release.disclosure import releases_exactly
 from fedmerdel.release.summary import SiteSummary
@@ -66,10 +67,15 @@ def merge_onto(model: GlobalModel, summaries: Iterable[SiteSummary]) -> GlobalMo
     replied = [summary for summary in everyone if answers(summary, model.broadcast)]
     stale = tuple(summary.site for summary in everyone if not answers(summary, model.broadcast))
     groups, order = _aligned(model, everyone)
-    found = replace(
-        model, summaries=everyone, groups=tuple(groups), next_course=None, asked=model.broadcast
-    )
     course = model.course.take(order)
+    found = replace(
+        model,
+        summaries=everyone,
+        groups=tuple(groups),
+        next_course=None,
+        asked=model.broadcast,
+        names=carried(model.names, course.parents),
+    )
     exact = releases_exactly(model.study.policy)
     reached, gained = _progress(model, found, replied)
     step = Exchange(
@@ -114,8 +120,15 @@ def take_out(model: GlobalModel, site: str) -> GlobalModel:
     summaries = tuple(summary for summary in model.summaries if summary.site != site)
     if not summaries:
         raise DataError("no site would be left in the model")
-    groups, _ = _largest_first(owner[~leaves], side_by_side(summaries).stats.T, model.n_clusters)
-    found = replace(model, summaries=summaries, groups=tuple(groups), next_course=None)
+    rows = side_by_side(summaries).stats.T
+    groups, order = _largest_first(owner[~leaves], rows, model.n_clusters)
+    found = replace(
+        model,
+        summaries=summaries,
+        groups=tuple(groups),
+        next_course=None,
+        names=carried(model.names, order),
+    )
     course = begin(found.statistics, found.row_prior, model.course.number)
     return replace(found, next_course=course)
 
@@ -216,7 +229,12 @@ def _merged(found: GlobalModel, plan: Plan, following: Course) -> tuple[GlobalMo
     groups = [np.concatenate([found.groups[k] for k in parts]) for parts in plan.clusters]
     rows = side_by_side(found.summaries).stats.T
     order = np.argsort([-rows[group].sum() for group in groups], kind="stable")
-    merged = replace(found, groups=tuple(np.sort(groups[k]) for k in order))
+    merged = replace(
+        found,
+        groups=tuple(np.sort(groups[k]) for k in order),
+        # Clusters are in order of size: the first of those merged is the largest.
+        names=carried(found.names, plan.parents[order]),
+    )
     fresh = begin(merged.statistics, merged.row_prior, following.number)
     cuts = following.take(order)
     return merged, fresh._replace(cuts=cuts.cuts, age=cuts.age)

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.model.names import plain_name
 from fedmerdel.release.review import Review
 from fedmerdel.site.check import Check
 from fedmerdel.study.protocol import Study
@@ -151,9 +152,10 @@ def show_exchange(model: GlobalModel) -> None:
 def _show_cluster(cluster: Cluster, study: Study) -> None:
     mean = cluster.mean_conditions
     conditions = "" if mean is None else f"; {mean:.1f} conditions a row"
+    number = plain_name(cluster.number)
+    title = number.capitalize() if cluster.name == number else f"{cluster.name} ({number})"
     screen.print(
-        f"\nCluster {cluster.number}: {count(round(cluster.rows), 'row')}, "
-        f"{cluster.share:.1%} of all{conditions}"
+        f"\n{title}: {count(round(cluster.rows), 'row')}, {cluster.share:.1%} of all{conditions}"
     )
     marks = [
         f"{study.label(c.variable)}={c.level} {c.prevalence:.0%} (x{c.ratio:.1f})"

@@ -1,0 +1,194 @@
+"""Commands at a site: where the rows are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedmerdel.commands.arguments import ModelFolder, StudyFile, TableFile, Threads
+from fedmerdel.commands.screen import count, screen, show_check, show_next, show_review
+from fedmerdel.errors import DataError, FileError, OptionError
+from fedmerdel.files import check_place, write_text
+from fedmerdel.model.broadcast import Broadcast
+from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.records.draft import UnusableError, draft_study
+from fedmerdel.release.folder import check_summary_place
+from fedmerdel.release.review import review_tables
+from fedmerdel.release.review_page import write_review
+from fedmerdel.release.summary import SiteSummary
+from fedmerdel.site.assign import assign
+from fedmerdel.site.check import check_site
+from fedmerdel.site.fit_site import Release, prepare_release
+from fedmerdel.site.labels_file import check_labels_place, write_labels
+from fedmerdel.site.site_table import open_site_table, row_ids
+from fedmerdel.site.update import prepare_update
+from fedmerdel.study.codebook import Missing
+from fedmerdel.study.protocol import Study
+
+
+def init(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Rows, or a data dictionary.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The TOML file to write.")],
+    name: Annotated[str | None, typer.Option(help="Name of the study.")] = None,
+    outcome: Annotated[list[str] | None, typer.Option(help="Yes/no column to count.")] = None,
+    row_id: Annotated[str | None, typer.Option(help="Column that identifies rows.")] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
+    missing: Annotated[Missing, typer.Option(help="What missing entries are.")] = "ignore",
+) -> None:
+    """Draft a study from a table, or from a data dictionary (variable, levels, label)."""
+    if output.exists():
+        raise FileError(f"file {str(output)!r} is there, perhaps corrected by hand: name another")
+    check_place(output)
+    try:
+        study = draft_study(
+            table,
+            name=name,
+            outcomes=outcome or (),
+            row_id=row_id,
+            weight=weight,
+            exclude=exclude or (),
+            missing=missing,
+        )
+    except UnusableError as error:
+        raise DataError(error.advise("--exclude", "--outcome", "--row-id")) from None
+    study.save(output)
+    screen.print(
+        f"Drafted {output}: {count(len(study.codebook.variables), 'variable')}, policy "
+        f"{study.policy.name!r}. Read it, correct it, and give it to every site."
+    )
+    show_next(f"fedmerdel check {output} TABLE")
+
+
+def check(study: StudyFile, table: TableFile) -> None:
+    """Rehearse at a site: what fits, what would be refused, how small the cells are."""
+    agreed = Study.load(study)
+    with screen.status("looking"):
+        found = check_site(agreed, table)
+    show_check(found, agreed)
+    if found.problems:
+        raise DataError("; ".join(found.problems))
+    screen.print("The table fits the study. Nothing was written.")
+    show_next(f"fedmerdel fit {study} {table} --site NAME -o FOLDER")
+
+
+def fit(
+    study: StudyFile,
+    table: TableFile,
+    site: Annotated[str, typer.Option(help="Name of this site.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder, or .zip, to write.")],
+    threads: Threads = 1,
+) -> None:
+    """Fit this site's rows and write what may leave: a folder to review and send."""
+    agreed = Study.load(study)
+    check_summary_place(output)
+    released = prepare_release(agreed, table, site, n_jobs=threads, verbose=screen.is_terminal)
+    released.summary.save(output)
+    _show_release(released, count(released.summary.n_clusters, "cluster"), output)
+
+
+def review(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `fit` wrote.")],
+    html: Annotated[
+        Path | None, typer.Option("--html", help="HTML file to write, with pictures.")
+    ] = None,
+) -> None:
+    """Show what would leave the site, in plain words and tables."""
+    if html is not None:
+        check_place(html)
+    summary = SiteSummary.load(folder)
+    show_review(review_tables(summary))
+    if html is not None:
+        write_review(summary, html)
+        screen.print(f"The same with pictures is in {html}: open it in a browser.")
+    screen.print(
+        "No row is inside. The files say the same; README.txt explains them. If you agree that "
+        f"this may leave, send {folder} to the coordinating centre."
+    )
+
+
+def update(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Folder of a model, or its part broadcast/.")
+    ],
+    table: TableFile,
+    site: Annotated[str, typer.Option(help="Name of this site.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder, or .zip, to write.")],
+    threads: Threads = 1,
+) -> None:
+    """Reply to a model: count this site's rows in its clusters, to make the next one better."""
+    check_summary_place(output)
+    sent = Broadcast.load(model)
+    with screen.status("counting"):
+        released = prepare_update(sent, table, site, n_jobs=threads)
+        released.summary.save(output)
+    _show_release(released, f"Reply for exchange {sent.number}", output)
+
+
+def _show_release(released: Release, what: str, output: Path) -> None:
+    changes = released.changes
+    screen.print(
+        f"{what} written to {output}. Disclosure control changed "
+        f"{count(changes.changed, 'count')}, by {changes.largest_change:,.0f} rows at most, and "
+        f"costs {changes.cost_per_row:.4f} nats of ELBO a row. These three numbers are for you; "
+        "they are not in what you send."
+    )
+    show_next(f"fedmerdel review {output}")
+
+
+def assign_rows(
+    model: ModelFolder,
+    table: TableFile,
+    output: Annotated[Path, typer.Option("-o", "--output", help="CSV or Parquet to write.")],
+    site: Annotated[str | None, typer.Option(help="Name of this site, if it took part.")] = None,
+    threads: Threads = 1,
+) -> None:
+    """Give this site's rows to the common clusters. The labels stay at the site."""
+    if output.exists() and table.exists() and output.samefile(table):
+        raise FileError(f"file {str(output)!r} is the table itself: name another for the labels")
+    check_labels_place(output)
+    merged = GlobalModel.load(model)
+    with screen.status("assigning"):
+        opened = open_site_table(table)
+        assigned = assign(merged, opened, site, n_jobs=threads)
+        write_labels(output, assigned, row_ids(merged.study, opened), merged.study.row_id)
+    sure = (assigned.probabilities.max(axis=1) > 0.8).mean()
+    screen.print(
+        f"{count(len(assigned.labels), 'row')} assigned, {sure:.0%} with a probability above 0.8. "
+        f"{output} holds a line a row: it stays here."
+    )
+
+
+def models(
+    table: TableFile,
+    k: Annotated[str, typer.Option("--k", help="Numbers of classes.")] = "1-8",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="CSV to write.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same gives the same.")] = 0,
+    threads: Threads = 1,
+) -> None:
+    """Compare latent class models of one table by BIC and the like. No row is in the result."""
+    from fedmerdel.estimators.model_table import model_table  # scikit-learn is slow to import
+
+    first, _, last = k.partition("-")
+    if not (first.isdecimal() and (last or first).isdecimal()):
+        raise OptionError("--k: give a number of classes, or the first and last such as 1-8")
+    numbers = range(int(first), int(last or first) + 1)
+    if output is not None:
+        check_place(output)
+        if output.exists() and table.exists() and output.samefile(table):
+            raise FileError(f"file {str(output)!r} is the table itself: name another")
+    try:
+        codebook = draft_study(table, exclude=exclude or ()).codebook
+    except UnusableError as error:
+        raise DataError(
+            f"{error.found}: leave out with --exclude, or cut or group the values first"
+        ) from None
+    rows = open_site_table(table).columns(codebook.names)
+    with screen.status("fitting"):
+        found = model_table(rows, numbers, n_jobs=threads, random_state=seed, codebook=codebook)
+    screen.print(str(found), soft_wrap=True)
+    if output is not None:
+        write_text(output, found.to_csv())

@@ -1,0 +1,50 @@
+"""Variables as pixels: for tables that are images, such as handwritten digits."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from fedmerdel.errors import OptionError
+from fedmerdel.mixture.prior import FloatArray
+
+
+def as_images(rows: FloatArray, names: tuple[str, ...], shape: tuple[int, int]) -> FloatArray:
+    """Return rows of shares as images.
+
+    Parameters
+    ----------
+    rows : float64 array (N, P)
+        A share for each variable.
+    names : tuple of str
+        The variables. Where each ends in a number, such as ``pixel_37``, that is its place, line
+        by line from 0; else they come line by line, and there is one for each pixel.
+    shape : (int, int)
+        Lines and columns.
+
+    Returns
+    -------
+    float64 array (N, lines, columns)
+        Pixels without a variable are 0.
+
+    Raises
+    ------
+    OptionError
+        If the variables don't fit the shape.
+    """
+    n_pixels = shape[0] * shape[1]
+    ends = [re.search(r"(\d+)$", name) for name in names]
+    at = [int(end.group()) for end in ends if end]
+    if len(at) < len(names) or len(set(at)) < len(at):
+        at = list(range(len(names)))
+        if len(names) != n_pixels:
+            raise OptionError(
+                f"image_shape: {shape[0]} x {shape[1]} has {n_pixels} pixels, and the study has "
+                f"{len(names)} variables: end each name in its pixel's number, such as pixel_37"
+            )
+    if max(at) >= n_pixels:
+        raise OptionError(f"image_shape: a variable is pixel {max(at)} of {n_pixels}, from 0")
+    images = np.zeros((len(rows), n_pixels))
+    images[:, at] = rows
+    return images.reshape(len(rows), *shape)

@@ -1,0 +1,28 @@
+"""Figures for papers, one function each, drawn with matplotlib (``pip install fedmerdel[plot]``).
+
+They show the numbers of the HTML report, from the same functions. Each takes a `GlobalModel` or a
+fitted `FedMerDel`; `heatmap`, `variables` and `elbo` also a fitted `MerDel`. Each takes Axes to
+draw on, best of a figure with ``layout="constrained"``, or makes a figure that has room for its
+texts, and returns the Axes; `images` returns a figure. To keep one:
+``plot.heatmap(model).figure.savefig("heatmap.pdf")``.
+"""
+
+from __future__ import annotations
+
+from fedmerdel.plot.bars import certainty, variables
+from fedmerdel.plot.course import elbo
+from fedmerdel.plot.pictures import images
+from fedmerdel.plot.rates import outcomes
+from fedmerdel.plot.ribbons import lineage
+from fedmerdel.plot.tables import heatmap, sites
+
+__all__ = [
+    "certainty",
+    "elbo",
+    "heatmap",
+    "images",
+    "lineage",
+    "outcomes",
+    "sites",
+    "variables",
+]

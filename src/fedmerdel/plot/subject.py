@@ -1,0 +1,118 @@
+"""What is drawn: the parts of a model or of a fitted estimator that figures show.
+
+Estimators are told by their attributes, for their package lies above this one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedmerdel.errors import OptionError
+from fedmerdel.mixture.prior import FloatArray
+from fedmerdel.mixture.profile import Profile, profile
+from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.study.codebook import Codebook
+from fedmerdel.study.conditions import level_texts
+
+LONGEST = 36
+"""Characters of a name in a figure; a longer one is cut."""
+
+
+class Clusters(NamedTuple):
+    """Clusters by levels, of a global model or of one table.
+
+    Attributes
+    ----------
+    profile : Profile
+        Every level in every cluster.
+    codebook : Codebook
+        The levels.
+    texts : list of str
+        What each level is called.
+    names : tuple of str
+        What each cluster is called.
+    sizes : tuple of str
+        Its rows; of one table their share, for weighted rows have no number.
+    size : str
+        What the sizes are.
+    """
+
+    profile: Profile
+    codebook: Codebook
+    texts: list[str]
+    names: tuple[str, ...]
+    sizes: tuple[str, ...]
+    size: str
+
+
+def global_model(model: Any) -> GlobalModel:
+    """Return the global model, or that of a fitted `FedMerDel`.
+
+    Raises
+    ------
+    OptionError
+        If it is neither.
+    """
+    found = getattr(model, "model_", model)
+    if not isinstance(found, GlobalModel):
+        raise OptionError("model: give a GlobalModel or a fitted FedMerDel")
+    return found
+
+
+def of_one_table(model: Any) -> bool:
+    """Tell whether this is a fitted `MerDel`."""
+    return hasattr(model, "level_probabilities_") and hasattr(model, "selection_probability_")
+
+
+def either(model: Any) -> GlobalModel | None:
+    """Return the global model, or None for a fitted `MerDel`.
+
+    Raises
+    ------
+    OptionError
+        If it is none of what can be drawn.
+    """
+    if of_one_table(model):
+        return None
+    try:
+        return global_model(model)
+    except OptionError:
+        raise OptionError("model: give a GlobalModel, or a fitted FedMerDel or MerDel") from None
+
+
+def clusters_of(model: Any) -> Clusters:
+    """Return the clusters by levels of a model."""
+    found = either(model)
+    if found is None:
+        prevalence = np.concatenate(model.level_probabilities_, axis=1)
+        weights: FloatArray = model.weights_
+        codebook: Codebook = model.codebook_
+        return Clusters(
+            Profile(weights, prevalence, weights @ prevalence),
+            codebook,
+            level_texts(codebook, {}),
+            tuple(f"cluster {k}" for k in range(len(weights))),
+            tuple(f"{100 * share:.1f} %" for share in weights),
+            "of rows",
+        )
+    codebook = found.study.codebook
+    return Clusters(
+        profile(found.statistics, found.prior),
+        codebook,
+        level_texts(codebook, dict(found.study.labels)),
+        names_of(found),
+        tuple(f"{rows:,.0f}" for rows in found.statistics.T),
+        "rows",
+    )
+
+
+def names_of(model: GlobalModel) -> tuple[str, ...]:
+    """Return what the clusters of a model are called."""
+    return tuple(model.name(k) for k in range(model.n_clusters))
+
+
+def short(text: str) -> str:
+    """Return a text cut to what a figure has room for."""
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -1,0 +1,51 @@
+"""The page that a person at a site looks through before a summary leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from fedmerdel.errors import FileError
+from fedmerdel.files import check_place, write_text
+from fedmerdel.mixture.profile import counted_profile
+from fedmerdel.release.note import checkers_note
+from fedmerdel.release.review import review_tables
+from fedmerdel.release.summary import SiteSummary
+from fedmerdel.report.charts import bars
+from fedmerdel.report.heat import heat_data
+from fedmerdel.report.page import render
+
+N_SMALLEST = 30
+
+
+def write_review(summary: SiteSummary, path: str | Path) -> None:
+    """Write the page of a summary: one HTML file, made of nothing but what would leave."""
+    check_place(path)
+    if (Path(path).parent / "summary.json").exists():
+        raise FileError(
+            f"file {str(path)!r} would be among what is sent, which has its files and no other: "
+            "name a place outside that folder"
+        )
+    write_text(path, review_page(summary))
+
+
+def review_page(summary: SiteSummary) -> str:
+    """Return the page of a summary as HTML."""
+    seen = review_tables(summary, N_SMALLEST)
+    # A reply may have clusters without rows here; there is nothing to draw of them.
+    here = [size for size in seen.sizes if size.rows > 0]
+    stats = summary.statistics.take(np.array([size.cluster for size in here]))
+    found = counted_profile(stats, summary.codebook.level_offsets)
+    clusters = [{"number": s.cluster, "name": "", "rows": round(s.rows)} for s in here]
+    return render(
+        "site.html",
+        heat=heat_data(summary.codebook, {}, found, clusters),
+        title=f"Site {summary.site}: what would leave",
+        facts=seen.facts,
+        sizes=seen.sizes,
+        sizes_chart=bars([s.share for s in here], [f"cluster {s.cluster}" for s in here]),
+        smallest=seen.smallest,
+        contrasts=seen.contrasts,
+        note=checkers_note(summary),
+    )

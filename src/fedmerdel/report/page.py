@@ -1,0 +1,84 @@
+"""One self-contained page: template, style, script and data in a single file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, on, share_colour
+
+ASSETS = files("fedmerdel.report") / "assets"
+
+
+def render(template: str, *, heat: dict[str, Any], **content: Any) -> str:
+    """Return the page of a template.
+
+    Parameters
+    ----------
+    template : {"model.html", "site.html"}
+        Which page.
+    heat : dict
+        What the heatmap's script reads; see `heat.heat_data`.
+    **content
+        What the template shows.
+    """
+    environment = Environment(
+        loader=PackageLoader("fedmerdel.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        count=count, percent=percent, number=number, shade=share_colour, ink=on
+    )
+    style = _asset("page.css")
+    script = _asset("heatmap.js") + _asset("page.js")
+    data = {**heat, "shareStops": SHARE_STOPS, "ratioStops": RATIO_STOPS}
+    page = environment.get_template(template).render(
+        style=Markup(style), script=Markup(script), data=_data(data), policy=_policy(script),
+        heat_orders=list(heat["orders"]), **content,
+    )  # fmt: skip
+    return page.rstrip() + "\n"
+
+
+def count(rows: float) -> str:
+    """Return a count as people write it."""
+    return f"{rows:,.0f}"
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Return a share in per cent, in one piece; a dash where there is none."""
+    return f"{100 * share:.{digits}f}\N{NO-BREAK SPACE}%" if share == share else "–"
+
+
+def number(value: float, digits: int = 1) -> str:
+    """Return a number with so many decimals; a dash where there is none."""
+    return f"{value:,.{digits}f}" if value == value else "–"
+
+
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def _data(content: dict[str, Any]) -> Markup:
+    """Return JSON that no text in it can end early: a script's data ends at the next ``</``."""
+    text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
+
+
+def _policy(script: str) -> str:
+    """Return the content security policy: this script alone runs, and nothing is fetched."""
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )

@@ -1,0 +1,413 @@
+"""Figures show the model's own numbers, read back from what was drawn."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, QuadMesh
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.text import Text
+
+from fedmerdel import Exchange, FedMerDel, GlobalModel, MerDel, OptionError, plot, simulate
+from fedmerdel.mixture.profile import profile
+from fedmerdel.model.certainty import expected_certainty
+from fedmerdel.model.origins import joins
+from fedmerdel.model.outcomes import rates, rates_of_all
+from fedmerdel.plot.ribbons import apart
+from fedmerdel.release import OutcomeCounts
+from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, between
+from tests.federations import binary, made_study, summary_of
+
+ODD = "a $x^2$ <b>_{c} & 5 %"
+"""A name that would be a formula, or a tag, if anyone took it for one."""
+
+SIZES = [(3, 1), (3, 100), (60, 1), (60, 100)]
+N_VARIABLES = 12
+
+
+@cache
+def made(n_clusters: int = 3, n_sites: int = 3) -> GlobalModel:
+    """Clusters of known rows at sites that each have some of them, the first site all."""
+    rng = np.random.default_rng(n_clusters + n_sites)
+    study = made_study(
+        np.full(N_VARIABLES, 2), max_clusters=n_clusters, outcomes=("death",), prior="learned"
+    )
+    shares = rng.uniform(0.02, 0.9, (n_clusters, N_VARIABLES))
+    rows = np.sort(rng.integers(40, 400, n_clusters))[::-1]
+    summaries, kind = [], []
+    for b in range(n_sites):
+        here = [k for k in range(n_clusters) if b == 0 or (k + b) % 3 or k == b % n_clusters]
+        stats = binary(shares[here].tolist(), rows[here].astype(float).tolist())
+        counts = {"death": OutcomeCounts(stats.T * rng.uniform(0, 0.3, len(here)), stats.T)}
+        overlap = np.zeros((len(here), len(here)))
+        summaries.append(summary_of(study, f"site {b:03d}", stats, overlap, counts))
+        kind += here
+    at = np.array(kind)
+    local = np.concatenate([summary.statistics.T for summary in summaries])
+    largest_first = np.argsort(-np.bincount(at, local), kind="stable")
+    groups = tuple(np.flatnonzero(at == k) for k in largest_first)
+    return GlobalModel(study, tuple(summaries), groups, "exact", "correlation")
+
+
+@pytest.fixture(scope="module")
+def one_table() -> MerDel:
+    return MerDel(random_state=1).fit(simulate(600, 8, 3, beta=(0.5, 0.5), random_state=1).X)
+
+
+def cells(ax: Axes) -> np.ndarray:
+    (mesh,) = [part for part in ax.collections if isinstance(part, QuadMesh)]
+    return np.asarray(mesh.get_array())
+
+
+def at_left(ax: Axes) -> list[str]:
+    return [text.get_text() for text in ax.get_yticklabels()]
+
+
+def below(ax: Axes) -> list[str]:
+    return [text.get_text() for text in ax.get_xticklabels()]
+
+
+def written(ax: Axes) -> list[str]:
+    return [text.get_text() for text in ax.texts]
+
+
+def every_figure(model: GlobalModel) -> dict[str, Figure]:
+    drawn = {
+        "heatmap": plot.heatmap(model),
+        "ratio": plot.heatmap(model, "ratio"),
+        "sites": plot.sites(model),
+        "outcomes": plot.outcomes(model, "death"),
+        "lineage": plot.lineage(model),
+        "certainty": plot.certainty(model),
+        "variables": plot.variables(model),
+        "elbo": plot.elbo(model),
+    }
+    return {name: ax.figure for name, ax in drawn.items()} | {
+        "images": plot.images(model, (3, 4), n_drawn=2)
+    }
+
+
+@pytest.mark.parametrize("measure", ["prevalence", "ratio", "exclusivity"])
+@pytest.mark.parametrize("size", SIZES)
+def test_the_heatmap_shows_the_profile(size: tuple[int, int], measure: str) -> None:
+    model = made(*size)
+    ax = plot.heatmap(model, measure, first="study")  # type: ignore[arg-type]
+    of_yes = np.arange(1, 2 * N_VARIABLES, 2)
+    table = getattr(profile(model.statistics, model.prior), measure)[:, of_yes]
+    np.testing.assert_array_equal(cells(ax), table)
+    assert at_left(ax) == [f"cluster {k}" for k in range(size[0])]
+    assert below(ax) == [f"v{j}" for j in range(N_VARIABLES)]
+    assert written(ax) == ["rows", *(f"{rows:,.0f}" for rows in model.statistics.T)]
+
+
+def test_columns_and_lines_come_in_the_order_asked_for() -> None:
+    model = made()
+    found = profile(model.statistics, model.prior)
+    of_yes = np.arange(1, 2 * N_VARIABLES, 2)
+    for first, by in (
+        ("prevalent", found.overall[of_yes]),
+        ("distinguishing", found.information(model.study.codebook.level_offsets)),
+    ):
+        order = np.argsort(-by, kind="stable")[:5]
+        ax = plot.heatmap(model, first=first, most=5, clusters=[2, 0])  # type: ignore[arg-type]
+        assert below(ax) == [f"v{j}" for j in order]
+        assert at_left(ax) == ["cluster 2", "cluster 0"]
+        np.testing.assert_array_equal(cells(ax), found.prevalence[np.ix_([2, 0], of_yes[order])])
+    many = made(60, 1)
+    alike = profile(many.statistics, many.prior).alike()
+    assert at_left(plot.heatmap(many, clusters="alike")) == [f"cluster {k}" for k in alike]
+
+
+def test_colours_are_those_of_the_report() -> None:
+    model = made()
+    for measure, stops in (("prevalence", SHARE_STOPS), ("ratio", RATIO_STOPS)):
+        ax = plot.heatmap(model, measure)  # type: ignore[arg-type]
+        (mesh,) = ax.collections
+        for value in (0.01, 0.125, 0.5, 0.9, 1.0, 2.0, 8.0, 50.0):
+            at = 0.5 + np.log2(value) / 6 if measure == "ratio" else value
+            wanted = [int(between(stops, at)[i : i + 2], 16) for i in (1, 3, 5)]
+            shown = 255 * np.array(mesh.to_rgba(np.array([value]))[0][:3])
+            # 256 steps of matplotlib's own.
+            np.testing.assert_allclose(shown, wanted, atol=3)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_sites_show_the_share_of_each_sites_rows(size: tuple[int, int]) -> None:
+    model = made(*size)
+    ax = plot.sites(model)
+    wanted = model.site_rows / model.site_rows.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(cells(ax), wanted)
+    assert at_left(ax) == list(model.sites)
+    assert below(ax) == [f"cluster {k}" for k in range(size[0])]
+    rows = [f"{rows:,.0f}" for rows in model.site_rows.sum(axis=1)]
+    assert written(ax)[: len(rows) + 1] == ["rows", *rows]
+    numbers = [f"{100 * share:.0f}" for share in wanted[wanted > 0]]
+    assert written(ax)[len(rows) + 1 :] == (numbers if size == (3, 1) else [])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_outcomes_show_rates_and_intervals(size: tuple[int, int]) -> None:
+    model = made(*size)
+    ax = plot.outcomes(model, "death")
+    each, overall = rates(model)["death"], rates_of_all(model)["death"]
+    points, dashed = ax.lines
+    np.testing.assert_array_equal(points.get_xdata(), [rate.share for rate in each])
+    assert set(dashed.get_xdata()) == {overall.share}
+    assert dashed.get_linestyle() == "--"
+    (spans,) = [part for part in ax.collections if isinstance(part, LineCollection)]
+    ends = np.array([segment[:, 0] for segment in spans.get_segments()])
+    np.testing.assert_array_equal(ends, [(rate.low, rate.high) for rate in each])
+    assert at_left(ax) == [f"cluster {k}" for k in range(size[0])]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_ribbons_are_as_wide_as_rows(size: tuple[int, int]) -> None:
+    model = made(*size)
+    ax = plot.lineage(model)
+    ribbons = [part for part in ax.patches if isinstance(part, PathPatch)]
+    blocks = [part for part in ax.patches if isinstance(part, Rectangle)]
+    if len(model.lineage) > 150:
+        flow, left = model.site_rows.T, model.site_rows.sum(axis=1)
+        wanted = flow[flow > 0]
+    else:
+        left = np.array([ancestor.rows for ancestor in model.lineage])
+        wanted = np.array([a.rows for a in sorted(model.lineage, key=lambda a: a.cluster)])
+    paths = [part.get_path().vertices for part in ribbons]
+    for x in (0.0, 1.0):
+        np.testing.assert_allclose([np.ptp(path[path[:, 0] == x, 1]) for path in paths], wanted)
+    sizes = [part.get_height() for part in blocks]
+    np.testing.assert_allclose(sizes, [*left, *model.statistics.T])
+    # No block covers another, and all stand inside.
+    for side in (blocks[: len(left)], blocks[len(left) :]):
+        tops = np.array([part.get_y() for part in side])
+        ends = tops + [part.get_height() for part in side]
+        assert (tops[1:] >= ends[:-1] - 1e-9).all()
+        assert tops[0] >= -1e-9
+        assert ends[-1] <= ax.get_ylim()[0] * (1 + 1e-9)
+    assert written(ax) == [*model.sites, *(f"cluster {k}" for k in range(size[0]))]
+
+
+def test_names_beside_ribbons_stay_in_order_and_apart() -> None:
+    middles = np.array([0.0, 0.1, 0.2, 5.0, 9.9, 9.95])
+    places = apart(middles, 1.0, 10.0)
+    assert (np.diff(places) >= 1.0 - 1e-12).all()
+    assert places[0] >= 0
+    assert places[-1] <= 10.0
+    np.testing.assert_array_equal(apart(middles * 10, 0.1, 100.0), middles * 10)
+    assert np.diff(apart(np.zeros(20), 1.0, 10.0)) == pytest.approx(np.full(19, 0.5))
+
+
+@pytest.mark.parametrize("size", [(3, 1), (60, 1)])
+def test_certainty_shows_the_histogram(size: tuple[int, int]) -> None:
+    model = made(*size)
+    ax = plot.certainty(model)
+    sure = expected_certainty(model.statistics, model.prior, model.row_prior)
+    bars = [part for part in ax.patches if isinstance(part, Rectangle)]
+    np.testing.assert_allclose([bar.get_height() for bar in bars], sure.histogram)
+    np.testing.assert_allclose([bar.get_x() for bar in bars], np.arange(20) / 20, atol=1e-12)
+    assert written(ax) == [f"{100 * sure.sure:.0f} % above 0.8"]
+
+
+def test_variables_show_the_selection_probability(one_table: MerDel) -> None:
+    model = made()
+    order = np.argsort(-model.selection_probability, kind="stable")
+    for most in (4, 30):
+        ax = plot.variables(model, most)
+        lengths = [bar.get_width() for bar in ax.patches]
+        np.testing.assert_array_equal(lengths, model.selection_probability[order[:most]])
+        assert at_left(ax) == [f"v{j}" for j in order[:most]]
+    lengths = [bar.get_width() for bar in plot.variables(one_table).patches]
+    np.testing.assert_array_equal(lengths, -np.sort(-one_table.selection_probability_))
+
+
+@pytest.mark.parametrize("size", SIZES[:3])
+def test_the_elbo_over_merges_ends_at_the_models(size: tuple[int, int]) -> None:
+    model = made(*size)
+    (line,) = plot.elbo(model).lines
+    gains = [join.gain for join in joins(model)]
+    y = np.asarray(line.get_ydata())
+    assert y[-1] == pytest.approx(model.lower_bound)
+    np.testing.assert_allclose(np.diff(y), gains, rtol=1e-6)
+    np.testing.assert_array_equal(line.get_xdata(), np.arange(len(gains) + 1))
+
+
+def test_the_elbo_over_exchanges_leaves_out_what_is_not_known() -> None:
+    steps = [(1, -90.0), (2, None), (3, -80.5)]
+    record = tuple(Exchange(number, elbo, None, 3, 0.1, ()) for number, elbo in steps)
+    (line,) = plot.elbo(replace(made(), record=record)).lines
+    assert list(line.get_xdata()) == [1, 3]
+    assert list(line.get_ydata()) == [-90.0, -80.5]
+    with pytest.raises(OptionError, match="known after none of its exchanges"):
+        plot.elbo(replace(made(), record=record[1:2]))
+
+
+def test_one_table_has_a_heatmap_and_the_course_of_its_fit(one_table: MerDel) -> None:
+    ax = plot.heatmap(one_table, first="study", clusters=range(one_table.n_clusters_))  # type: ignore[arg-type]
+    wanted = np.stack([p[:, 1] for p in one_table.level_probabilities_], axis=1)
+    np.testing.assert_array_equal(cells(ax), wanted)
+    assert written(ax) == ["of rows", *(f"{100 * w:.1f} %" for w in one_table.weights_)]
+    (line,) = plot.elbo(one_table).lines
+    np.testing.assert_array_equal(line.get_ydata(), one_table.lower_bounds_)
+    (line,) = plot.elbo(one_table, seconds=True).lines
+    np.testing.assert_array_equal(line.get_xdata(), one_table.lower_bound_seconds_)
+
+
+def test_images_show_the_mean_and_draws_of_each_cluster() -> None:
+    model = made(60, 1)
+    figure = plot.images(model, (3, 4), n_drawn=2)
+    shown = [ax for ax in figure.axes if ax.images]
+    means = profile(model.statistics, model.prior).prevalence[:, 1::2].reshape(60, 3, 4)
+    for k, ax in enumerate(shown):
+        strip = np.ma.filled(ax.images[0].get_array(), np.nan)
+        np.testing.assert_allclose(strip[:, :4], means[k])
+        drawn = np.stack([strip[:, 5:9], strip[:, 10:14]])
+        assert set(np.unique(drawn)) <= {0.0, 1.0}
+        assert ax.get_title(loc="left") == f"cluster {k}"
+    assert len(shown) == 60
+
+
+def test_a_federated_estimator_is_its_model() -> None:
+    table = simulate(600, 8, 2, beta=(0.5, 0.5), random_state=1)
+    fitted = FedMerDel(random_state=1).fit(table.X, groups=np.arange(600) % 2)
+    np.testing.assert_array_equal(cells(plot.heatmap(fitted)), cells(plot.heatmap(fitted.model_)))
+    np.testing.assert_array_equal(cells(plot.sites(fitted)), cells(plot.sites(fitted.model_)))
+
+
+def named_oddly() -> GlobalModel:
+    model = made()
+    study = replace(model.study, labels={"v0": f"v0 {ODD}"})
+    return replace(model, study=study).named({1: ODD})
+
+
+def test_names_are_shown_as_they_are_written(tmp_path: Path) -> None:
+    model = named_oddly()
+    for name, figure in every_figure(model).items():
+        path = tmp_path / f"{name}.svg"
+        with mpl.rc_context({"svg.fonttype": "none"}):
+            figure.savefig(path)
+        texts = {e.text for e in ElementTree.parse(path).iter() if e.tag.endswith("}text")}
+        if name not in ("certainty", "elbo", "variables"):
+            assert ODD in texts or (name == "images" and ODD[:8] in {str(t)[:8] for t in texts})
+        if name in ("heatmap", "ratio", "variables"):
+            assert f"v0 {ODD}" in texts
+
+
+def test_every_figure_can_be_saved_and_fits_its_page(tmp_path: Path) -> None:
+    for size in ((3, 1), (60, 1)):
+        for name, figure in every_figure(made(*size)).items():
+            for suffix in ("svg", "pdf")[: 2 if size == (3, 1) else 1]:
+                path = tmp_path / f"{name}.{suffix}"
+                figure.savefig(path)
+                assert path.stat().st_size > 1000
+            used, page = figure.get_tightbbox(), figure.get_size_inches()
+            assert min(used.x0, used.y0) > 0, (name, size)
+            assert used.x1 < page[0], (name, size)
+            assert used.y1 < page[1], (name, size)
+
+
+@pytest.mark.parametrize("size", SIZES[:3])
+def test_names_do_not_cover_each_other(size: tuple[int, int]) -> None:
+    model = made(*size)
+    drawn = [plot.heatmap(model), plot.sites(model), plot.outcomes(model, "death")]
+    sides = [ax.get_yticklabels() for ax in drawn]
+    ax = plot.lineage(model)
+    sides += [ax.texts[: len(model.sites)], ax.texts[len(model.sites) :]]
+    for side in sides:
+        side[0].figure.draw_without_rendering()
+        boxes = [Text.get_window_extent(text) for text in side]  # without the line to its block
+        assert all(lower.y1 <= upper.y0 + 1 for upper, lower in pairwise(boxes))
+
+
+def test_given_axes_are_drawn_on_and_nothing_else_is_touched() -> None:
+    from matplotlib import pyplot as plt
+
+    model, before, settings = made(), plt.get_fignums(), dict(mpl.rcParams)
+    draws = [
+        plot.heatmap, plot.sites, plot.lineage, plot.certainty, plot.variables, plot.elbo,
+        lambda model, ax: plot.outcomes(model, "death", ax=ax),
+    ]  # fmt: skip
+    for draw in draws:
+        ax = Figure().add_subplot()
+        assert draw(model, ax=ax) is ax  # type: ignore[operator]
+    assert plt.get_fignums() == before
+    assert dict(mpl.rcParams) == settings
+
+
+def test_figures_are_pyplots_where_pyplot_is_in_use() -> None:
+    code = (
+        "import sys\n"
+        "from tests.test_plot import made\n"
+        "from fedmerdel import plot\n"
+        "sys.modules.pop('matplotlib.pyplot', None)\n"
+        "plot.elbo(made())\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+        "from matplotlib import pyplot as plt\n"
+        "ax = plot.elbo(made())\n"
+        "assert plt.gcf() is ax.figure\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        cwd=Path(__file__).resolve().parents[1],
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+
+
+def test_without_matplotlib_one_line_says_what_to_install() -> None:
+    code = (
+        "import sys\n"
+        "sys.modules['matplotlib'] = None\n"
+        "import fedmerdel\n"
+        "fitted = fedmerdel.MerDel(random_state=1).fit([[0, 1], [1, 0], [1, 1]] * 9)\n"
+        "for draw in (fedmerdel.plot.heatmap, fedmerdel.plot.elbo, fedmerdel.plot.variables):\n"
+        "    try:\n"
+        "        draw(fitted)\n"
+        "    except fedmerdel.OptionError as error:\n"
+        "        print(error)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    wanted = "figures need matplotlib, which is not installed: pip install 'fedmerdel[plot]'"
+    assert found.stdout.splitlines() == [wanted] * 3, found.stderr
+
+
+def test_what_cannot_be_drawn_is_refused_in_one_line(one_table: MerDel, tmp_path: Path) -> None:
+    model = made()
+    one_table.save(tmp_path / "fit.json")
+    loaded = MerDel.load(tmp_path / "fit.json")
+    for message, draw in {
+        "measure: give one of": lambda: plot.heatmap(model, "odds"),  # type: ignore[arg-type]
+        "first: give one of": lambda: plot.heatmap(model, first="x"),  # type: ignore[arg-type]
+        "clusters: give one of": lambda: plot.heatmap(model, clusters="x"),  # type: ignore[arg-type]
+        "a list of numbers from 0 to 2": lambda: plot.heatmap(model, clusters=[3]),
+        "most: give a whole number": lambda: plot.heatmap(model, most=0),
+        "outcome: 'x' is not in the study, which has 'death'": lambda: plot.outcomes(model, "x"),
+        "give a GlobalModel or a fitted FedMerDel": lambda: plot.sites(one_table),
+        "fitted FedMerDel or MerDel": lambda: plot.heatmap(MerDel()),
+        "has no ELBOs of its fit": lambda: plot.elbo(loaded),
+        "seconds: of a fitted MerDel only": lambda: plot.elbo(model, seconds=True),
+        "^shape: 5 x 5 has 25 pixels": lambda: plot.images(replace_names(model), (5, 5)),
+        "^shape: a variable is pixel 11 of 4": lambda: plot.images(model, (2, 2)),
+        "shape: give lines and columns": lambda: plot.images(model, 12),  # type: ignore[arg-type]
+    }.items():
+        with pytest.raises(OptionError, match=message) as caught:
+            draw()
+        assert "\n" not in str(caught.value)
+
+
+def replace_names(model: GlobalModel) -> GlobalModel:
+    """The same model with names that don't tell pixels."""
+    variables = tuple(replace(v, name=f"{v.name}x") for v in model.study.codebook.variables)
+    study = replace(model.study, codebook=replace(model.study.codebook, variables=variables))
+    return replace(model, study=study)
