@@ -21,11 +21,14 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
 from fedmerdel.mixture.expectations import Expectations
-from fedmerdel.mixture.prior import FloatArray, IntArray, level_means
+from fedmerdel.mixture.prior import FloatArray, IntArray, level_means, level_shares
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.cells import with_missing
 from fedmerdel.release.disclosure import hidden_below
 from fedmerdel.study.policy import Policy
+
+STEPS = 10
+"""Of EM for the shares of levels with hidden counts: they settle in fewer."""
 
 
 def expected_below(mean: FloatArray, limit: int) -> FloatArray:
@@ -37,6 +40,24 @@ def expected_below(mean: FloatArray, limit: int) -> FloatArray:
     log_weight = xlogy(x, mean[..., None]) - gammaln(x + 1)
     weight = np.exp(log_weight - log_weight.max(axis=-1, keepdims=True))
     return np.asarray((weight * x).sum(axis=-1) / weight.sum(axis=-1))
+
+
+def filled_alike(stats: Statistics, offsets: IntArray, policy: Policy) -> Statistics:
+    """Return counts with the hidden ones filled in as if all clusters had the same levels.
+
+    Whether a variable tells clusters apart must not be read off zeros: a rare level is hidden in
+    small clusters and told in large ones, also where it is as rare in all. With these counts a
+    variable differs between clusters as little as what was released allows.
+    """
+    found, none = stats, np.zeros(stats.n_clusters, dtype=bool)
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(stats.T)
+    for _ in range(STEPS):
+        with np.errstate(divide="ignore"):
+            alike = np.log(level_shares(found.S, offsets))
+        sent = Expectations(log_weights, np.tile(alike, (stats.n_clusters, 1)))
+        found = filled(stats, sent, offsets, policy, none)
+    return found
 
 
 def filled(

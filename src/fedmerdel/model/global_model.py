@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.federation.merging import merged_statistics
 from fedmerdel.federation.rounds import UNCUT, Course, begin
 from fedmerdel.federation.search import Search, search_groups
 from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.learning import Learned, learning_of, settled, what_is_learned
 from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, level_shares, study_prior
 from fedmerdel.mixture.similarity import MergeCriterion
 from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.mixture.strengths import log_odds
 from fedmerdel.model.broadcast import Broadcast
+from fedmerdel.model.centre_prior import centre_learns, centre_prior
 from fedmerdel.model.names import changed, checked, inherited, name_of
+from fedmerdel.model.selecting import selected, selection_probability
 from fedmerdel.model.summaries import check_summaries, in_order, side_by_side
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.protocol import Study
@@ -146,26 +145,18 @@ class GlobalModel:
 
         What the study learns of it is learned from the sum of the sites' statistics.
         """
-        prior = study_prior(self.study, sum(s.n_components for s in self.summaries))
-        learning = learning_of(centre_learns(self.study), self.statistics.S, prior)
-        if learning is None:
-            return prior
-        if self.n_clusters == 1:  # it can't tell how much clusters differ
-            return learning.start(prior)
-        return settled(learning, self.statistics.S, learning.start(prior))
+        n_components = sum(summary.n_components for summary in self.summaries)
+        return centre_prior(self.study, n_components, self.statistics.S)
 
     @cached_property
     def selection_probability(self) -> FloatArray:
         """How surely each variable tells clusters apart: (P,).
 
         With a selection of variables the share of the sites that selected it (appendix
-        D.3); else the probability under the centre's prior, from the counts.
+        D.3); else the probability under the centre's prior, from the counts. Counts that
+        disclosure control has hidden are taken for what leaves the clusters most alike.
         """
-        names = self.study.codebook.names
-        if self.study.variable_selection:
-            votes = [[name in (s.selected or ()) for name in names] for s in self.summaries]
-            return np.asarray(np.mean(votes, axis=0))
-        return np.asarray(expit(log_odds(self.statistics.S, self.prior)))
+        return selection_probability(self)
 
     @property
     def selected(self) -> tuple[str, ...]:
@@ -174,13 +165,7 @@ class GlobalModel:
         With a selection of variables those that all sites selected, or all but one where
         there are more than two; else those that more probably do than not.
         """
-        least = 0.5
-        if self.study.variable_selection:
-            n_sites = len(self.summaries)
-            least = (n_sites - 1.5) / n_sites if n_sites > 2 else 1 - 0.5 / n_sites
-        names = self.study.codebook.names
-        chosen = zip(names, self.selection_probability, strict=True)
-        return tuple(name for name, share in chosen if share > least)
+        return selected(self)
 
     @cached_property
     def row_prior(self) -> Prior:
@@ -401,15 +386,6 @@ def merge_sites(
     groups = search_groups(search, local, prior, centre_learns(study), criterion, rng)
     by_size = np.argsort([-local.stats.T[group].sum() for group in groups], kind="stable")
     return GlobalModel(study, sent, tuple(groups[k] for k in by_size), search, criterion)
-
-
-def centre_learns(study: Study) -> Learned:
-    """Return what the centre learns of the prior.
-
-    Not a selection of variables: as in the paper, the sites' own count (appendix D.3).
-    """
-    learned = what_is_learned(study.prior, study.variable_selection, study.recipe)
-    return learned if learned == "strengths" else None
 
 
 def _list(names: Iterable[str]) -> str:

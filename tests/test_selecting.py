@@ -1,0 +1,67 @@
+"""Which variables tell clusters apart, where disclosure control has hidden rare counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from fedmerdel import GlobalModel, draft_study, fit_site, merge_sites, policy_named, simulate
+from fedmerdel.federation import hidden
+from fedmerdel.federation.hidden import filled_alike
+from fedmerdel.mixture.prior import level_shares
+from fedmerdel.model.summaries import side_by_side
+from tests.federations import Federation, federations
+
+NOISE = (0.01, 0.02, 0.03, 0.05, 0.07, 0.3)
+N_TELLING = 20
+
+
+def noisy_model(policy: str, seed: int) -> GlobalModel:
+    """Return eight sites' model of twenty variables that tell, and noise, most of it rare."""
+    rng = np.random.default_rng(seed)
+    table = simulate(6000, N_TELLING, 5, random_state=seed)
+    X = np.hstack([table.X, rng.random((6000, len(NOISE))) < NOISE])
+    site = rng.integers(0, 8, 6000)
+    study = replace(draft_study(X, name="noise"), policy=policy_named(policy))
+    return merge_sites(study, [fit_site(study, X[site == b], f"site {b}") for b in range(8)])
+
+
+@pytest.mark.parametrize("policy", ["none", "opensafely", "acro"])
+def test_rare_noise_does_not_seem_to_tell(policy: str) -> None:
+    """Hidden in small clusters and told in large ones, a rare level looks as if it differed."""
+    found = np.array([noisy_model(policy, seed).selection_probability for seed in range(3)])
+    assert (found[:, N_TELLING:] > 0.5).sum() == 0
+    # What tells is still seen: sixty variables, a few of which hardly differ.
+    assert (found[:, :N_TELLING] > 0.5).sum() >= 52
+
+
+@settings(deadline=None, max_examples=60)
+@given(federation=federations())
+def test_filling_keeps_rows_and_what_was_told(federation: Federation) -> None:
+    model = merge_sites(federation.study, federation.summaries())
+    local, policy = side_by_side(model.summaries).stats, federation.study.policy
+    offsets = model.prior.offsets
+    found = filled_alike(local, offsets, policy)
+    np.testing.assert_array_equal(found.T, local.T)
+    starts = offsets[:-1]
+    observed = np.add.reduceat(local.S, starts, axis=1)
+    assert np.all(found.S >= 0)
+    # Nothing is made up: what is filled in was taken from the variable's largest cell.
+    assert np.all(
+        np.add.reduceat(found.S, starts, axis=1) <= observed + 1e-6 * (1 + local.T[:, None])
+    )
+    told = (local.S > 0) & (found.S < local.S - 1e-9)
+    assert np.all(np.add.reduceat(told, starts, axis=1) <= 1)
+
+
+def test_filling_settles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more step of EM changes the shares of levels by less than a thousandth."""
+    model = noisy_model("opensafely", 0)
+    local, offsets = side_by_side(model.summaries).stats, model.prior.offsets
+    found = level_shares(filled_alike(local, offsets, model.study.policy).S, offsets)
+    monkeypatch.setattr(hidden, "STEPS", hidden.STEPS + 1)
+    again = level_shares(filled_alike(local, offsets, model.study.policy).S, offsets)
+    assert np.abs(again - found).max() < 1e-3
