@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fedmerdel import FileError, GlobalModel, OptionError, merge_onto, merge_sites
 from fedmerdel.model import onto
 from fedmerdel.model.folder import PARTS
-from fedmerdel.model.global_model import Ancestor
+from fedmerdel.model.lineage import Ancestor
 from fedmerdel.model.names import LONGEST, UNSEEN, carried, inherited
 from fedmerdel.model.names_file import names_text, read_names
 from tests.command_line import SITES, Said, done, files, refused

@@ -24,7 +24,7 @@ from fedmerdel.estimators.rounds import QUIET, QUIET_EXCHANGES, has_settled
 from fedmerdel.mixture.passes import Workers
 from fedmerdel.mixture.prior import study_prior
 from fedmerdel.mixture.solution import make_problem, pass_on
-from fedmerdel.model.global_model import Exchange
+from fedmerdel.model.lineage import Exchange
 from fedmerdel.site.assign import assign
 from fedmerdel.site.site_table import study_rows
 from tests.test_rounds import Made, exchange, made, noisy

@@ -23,7 +23,8 @@ from fedmerdel.errors import (
 )
 from fedmerdel.mixture.history import Move
 from fedmerdel.model.broadcast import Broadcast
-from fedmerdel.model.global_model import Ancestor, Exchange, GlobalModel, merge_sites
+from fedmerdel.model.global_model import GlobalModel, merge_sites
+from fedmerdel.model.lineage import Ancestor, Exchange
 from fedmerdel.model.onto import merge_onto
 from fedmerdel.records.draft import draft_study
 from fedmerdel.records.simulate import SimulatedTable, bayes_labels, simulate

@@ -21,7 +21,8 @@ from fedmerdel.mixture.passes import Workers, label_rows, log_evidence, responsi
 from fedmerdel.mixture.predictive import predictive
 from fedmerdel.mixture.prior import FloatArray, IntArray, study_prior
 from fedmerdel.mixture.similarity import MergeCriterion
-from fedmerdel.model.global_model import Ancestor, Exchange, GlobalModel, merge_sites
+from fedmerdel.model.global_model import GlobalModel, merge_sites
+from fedmerdel.model.lineage import Ancestor, Exchange
 from fedmerdel.options import (
     check_options,
     check_whole,

@@ -8,7 +8,8 @@ from typing import Literal
 
 from fedmerdel.mixture.passes import Workers
 from fedmerdel.model.broadcast import Broadcast
-from fedmerdel.model.global_model import Exchange, GlobalModel
+from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.model.lineage import Exchange
 from fedmerdel.model.onto import merge_onto
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.packing import PackedRows, repack

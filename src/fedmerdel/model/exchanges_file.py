@@ -12,7 +12,8 @@ from fedmerdel.files import read_json, write_json
 from fedmerdel.mixture.expectations import Expectations
 from fedmerdel.mixture.extrapolation import Past
 from fedmerdel.model.broadcast import Broadcast
-from fedmerdel.model.global_model import Exchange, GlobalModel
+from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.model.lineage import Exchange
 
 KIND = "fedmerdel exchanges"
 VERSION = 1

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from fedmerdel.mixture.similarity import MergeCriterion
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.centre_prior import centre_learns, centre_prior
+from fedmerdel.model.lineage import Ancestor, Exchange
 from fedmerdel.model.names import changed, checked, inherited, name_of
 from fedmerdel.model.selecting import selected, selection_probability
 from fedmerdel.model.summaries import check_summaries, in_order, side_by_side
@@ -32,60 +33,6 @@ if TYPE_CHECKING:
 
 SEARCHES = ("exact", "tree", "greedy", "random")
 CRITERIA = ("correlation", "kl", "bhattacharyya")
-
-
-class Ancestor(NamedTuple):
-    """Where a local cluster went.
-
-    Attributes
-    ----------
-    site : str
-        Its site.
-    local_cluster : int
-        Its number there.
-    cluster : int
-        The global cluster that it became part of.
-    rows : float
-        Its rows.
-    """
-
-    site: str
-    local_cluster: int
-    cluster: int
-    rows: float
-
-
-class Exchange(NamedTuple):
-    """What one exchange has brought.
-
-    Attributes
-    ----------
-    number : int
-        Its number, from 1.
-    elbo : float or None
-        The ELBO of all rows in nats: of the replies, or with a policy that changes counts of the
-        clusters that were sent out. None if sites did not reply that are needed to know it.
-    gain : float or None
-        Nats that it has added to the ELBO; None where that is not known, since sites have come or
-        gone or the replies were taken back.
-    n_clusters : int
-        Clusters that the replies left.
-    moved : float
-        At least this share of the rows changed cluster since the last model.
-    stale : tuple of str
-        Sites that did not reply, and are carried with what they sent last.
-    move : {"", "split", "merge", "delete", "taken back"}
-        What the centre did: clusters split or deleted in what it sends out next, or merged. Taken
-        back: the replies were worse than what was known, so what was sent is forgotten.
-    """
-
-    number: int
-    elbo: float | None
-    gain: float | None
-    n_clusters: int
-    moved: float
-    stale: tuple[str, ...]
-    move: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from fedmerdel.errors import OptionError
 from fedmerdel.mixture.prior import IntArray
 
 if TYPE_CHECKING:
-    from fedmerdel.model.global_model import Ancestor
+    from fedmerdel.model.lineage import Ancestor
 
 LONGEST = 80
 """Characters of a name."""

@@ -22,7 +22,8 @@ from fedmerdel.mixture.cuts import FirstHalves
 from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.prior import FloatArray, IntArray
 from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.model.global_model import Exchange, GlobalModel
+from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.model.lineage import Exchange
 from fedmerdel.model.names import carried
 from fedmerdel.model.summaries import answers, check_summaries, in_order, side_by_side
 from fedmerdel.release.disclosure import releases_exactly

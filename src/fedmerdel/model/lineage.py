@@ -1,0 +1,59 @@
+"""Where each local cluster went, and what each exchange has brought."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Ancestor(NamedTuple):
+    """Where a local cluster went.
+
+    Attributes
+    ----------
+    site : str
+        Its site.
+    local_cluster : int
+        Its number there.
+    cluster : int
+        The global cluster that it became part of.
+    rows : float
+        Its rows.
+    """
+
+    site: str
+    local_cluster: int
+    cluster: int
+    rows: float
+
+
+class Exchange(NamedTuple):
+    """What one exchange has brought.
+
+    Attributes
+    ----------
+    number : int
+        Its number, from 1.
+    elbo : float or None
+        The ELBO of all rows in nats: of the replies, or with a policy that changes counts of the
+        clusters that were sent out. None if sites did not reply that are needed to know it.
+    gain : float or None
+        Nats that it has added to the ELBO; None where that is not known, since sites have come or
+        gone or the replies were taken back.
+    n_clusters : int
+        Clusters that the replies left.
+    moved : float
+        At least this share of the rows changed cluster since the last model.
+    stale : tuple of str
+        Sites that did not reply, and are carried with what they sent last.
+    move : {"", "split", "merge", "delete", "taken back"}
+        What the centre did: clusters split or deleted in what it sends out next, or merged. Taken
+        back: the replies were worse than what was known, so what was sent is forgotten.
+    """
+
+    number: int
+    elbo: float | None
+    gain: float | None
+    n_clusters: int
+    moved: float
+    stale: tuple[str, ...]
+    move: str = ""
