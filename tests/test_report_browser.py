@@ -1,0 +1,645 @@
+"""The pages in a real browser: Chromium, without a window and without network.
+
+Skipped where there is no Chromium, unless the environment variable FEDMERDEL_BROWSER is "required".
+Screenshots for people to look at go to ``build/screenshots``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from fedmerdel import GlobalModel, cli
+from fedmerdel.mixture.profile import profile
+from fedmerdel.release.review_page import write_review
+from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, between, on, share_colour
+from fedmerdel.study.codebook import Variable
+from fedmerdel.study.conditions import shown_levels
+from tests.reported import DATE, LONG, conditions, made_model
+
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--no-first-run",
+)  # fmt: skip
+PICTURES = Path(__file__).parents[1] / "build" / "screenshots"
+BAD = "<img src=x onerror=hacked()><script>hacked()</script>"
+
+
+class Opened(NamedTuple):
+    """A page, and what it has said and asked for so far."""
+
+    page: Page
+    said: list[str]
+    asked: list[str]
+
+    @property
+    def told(self) -> str:
+        return self.page.locator("#heat-told").inner_text()
+
+    def grid(self) -> list[list[str]]:
+        """Texts of the heatmap's cells, line by line."""
+        found: list[list[str]] = self.page.evaluate(
+            "Array.from(document.querySelectorAll('#heat tbody tr'), (row) =>"
+            " Array.from(row.querySelectorAll('td.cell'), (cell) => cell.textContent))"
+        )
+        return found
+
+    def columns(self) -> list[str]:
+        found: list[str] = self.page.evaluate(
+            "Array.from(document.querySelectorAll('#heat th.turned'), (th) => th.textContent)"
+        )
+        return found
+
+    def lines(self) -> list[int]:
+        """Clusters of the heatmap, from top to bottom."""
+        return self.numbers("#heat tbody tr")
+
+    def numbers(self, selector: str) -> list[int]:
+        found: list[int] = self.page.evaluate(
+            "(selector) => Array.from(document.querySelectorAll(selector),"
+            " (each) => Number(each.dataset.cluster))",
+            selector,
+        )
+        return found
+
+    def focused(self) -> str:
+        """What has the focus: its tag, and its id or its label."""
+        found: str = self.page.evaluate(
+            "[document.activeElement.tagName, document.activeElement.id ||"
+            " document.activeElement.getAttribute('aria-label') ||"
+            " document.activeElement.className].join(' ')"
+        )
+        return found
+
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    program = shutil.which("chromium")
+    if program is None:
+        if os.environ.get("FEDMERDEL_BROWSER") == "required":
+            pytest.fail("there is no Chromium, and FEDMERDEL_BROWSER says that it is required")
+        pytest.skip("there is no Chromium")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Open]:
+    contexts = []
+
+    def call(path: Path, **options: Any) -> Opened:
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        contexts.append(context)
+        opened = Opened(context.new_page(), [], [])
+        opened.page.on("console", lambda message: opened.said.append(message.text))
+        opened.page.on("pageerror", lambda error: opened.said.append(str(error)))
+        opened.page.on("request", lambda request: opened.asked.append(request.url))
+        opened.page.set_default_timeout(20_000)
+        opened.page.goto(path.as_uri())
+        return opened
+
+    yield call
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def model() -> GlobalModel:
+    found = made_model(
+        12, 40, 8, here=9, policy="opensafely", outcomes=("died", "admitted"),
+        labels={"v7": "Asthma", "v8": "Atrial fibrillation"},
+    )  # fmt: skip
+    return found.named({2: "Mostly well"})
+
+
+@pytest.fixture(scope="session")
+def pages(model: GlobalModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pages")
+    model.report(folder / "report.html", title="Eight hospitals", date=DATE)
+    write_review(model.summaries[0], folder / "review.html")
+    pixels = made_model(3, variables=tuple(
+        Variable(f"pixel_{n}", ("0", "1"), "integer") for n in range(16)
+    ))  # fmt: skip
+    pixels.report(folder / "image.html", date=DATE, image_shape=(4, 4))
+    return folder
+
+
+@pytest.fixture
+def report(open_page: Open, pages: Path) -> Iterator[Opened]:
+    opened = open_page(pages / "report.html")
+    yield opened
+    assert opened.said == []
+    assert [url for url in opened.asked if not url.startswith("blob:")] == [
+        (pages / "report.html").as_uri()
+    ]
+
+
+class Heat(NamedTuple):
+    """The model's numbers for the columns of the heatmap, in the order of the study."""
+
+    labels: list[str]
+    prevalence: np.ndarray
+    ratio: np.ndarray
+    exclusivity: np.ndarray
+    overall: np.ndarray
+    information: np.ndarray
+
+    def order(self, by: str) -> list[int]:
+        if by == "study":
+            return list(range(len(self.labels)))
+        value = self.overall if by == "prevalent" else self.information
+        return np.argsort(-value, kind="stable").tolist()
+
+
+@pytest.fixture(scope="session")
+def heat(model: GlobalModel) -> Heat:
+    codebook = model.study.codebook
+    found, at = profile(model.statistics, model.prior), shown_levels(codebook)
+    return Heat(
+        [model.study.label(name) for name in codebook.names],
+        found.prevalence[:, at], found.ratio[:, at], found.exclusivity[:, at],
+        found.overall[at], found.information(codebook.level_offsets),
+    )  # fmt: skip
+
+
+def assert_cells(grid: list[list[str]], values: np.ndarray, digits: int, least: float) -> None:
+    """Each text is its number to the digits shown; under `least` there may be none."""
+    assert (len(grid), len(grid[0])) == values.shape
+    for line, row in zip(grid, values, strict=True):
+        for text, value in zip(line, row, strict=True):
+            if text == "":
+                assert value < least
+                continue
+            step = 1.0 if value >= 9.94 and digits else 10.0**-digits
+            assert float(text) == pytest.approx(value, abs=0.5 * step + 1e-4 * max(value, 1.0))
+
+
+# It loads, and asks for nothing.
+
+
+@pytest.mark.parametrize("name", ["report.html", "review.html", "image.html"])
+def test_a_page_opens_without_an_error_and_asks_for_itself_alone(
+    open_page: Open, pages: Path, name: str
+) -> None:
+    opened = open_page(pages / name)
+    assert len(opened.lines()) > 0
+    opened.page.mouse.wheel(0, 5000)
+    assert opened.said == []
+    assert opened.asked == [(pages / name).as_uri()]
+    wide = opened.page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= 1280  # tables and pictures scroll in their own boxes
+
+
+def test_what_is_not_the_pages_own_is_blocked(open_page: Open, pages: Path) -> None:
+    opened = open_page(pages / "report.html")
+    page, failed = opened.page, []
+    page.on("requestfailed", lambda request: failed.append((request.url, request.failure)))
+    page.evaluate(
+        "window.broken = [];"
+        "document.addEventListener('securitypolicyviolation',"
+        " (event) => window.broken.push(event.effectiveDirective))"
+    )
+    page.evaluate(
+        "const made = document.createElement('script'); made.textContent = 'window.ran = 1';"
+        "document.body.append(made)"
+    )
+    page.evaluate(
+        "const box = document.createElement('div');"
+        "box.innerHTML = '<b onclick=\"window.ran = 1\">x</b>'; document.body.append(box);"
+        "box.firstChild.click()"
+    )
+    assert page.evaluate("window.ran") is None
+    fetched = "fetch({!r}).then(() => 'fetched', () => 'blocked')"
+    for address in ("https://example.org/", (pages / "review.html").as_uri()):
+        assert page.evaluate(fetched.format(address)) == "blocked"
+    page.evaluate("new Image().src = 'https://example.org/x.png'")
+    page.wait_for_function("window.broken.length >= 4")
+    broken = set(page.evaluate("window.broken"))
+    assert {"script-src-elem", "script-src-attr", "connect-src", "img-src"} <= broken
+    # The browser tells of the image as asked for and stopped by the policy, all at once.
+    assert failed == [("https://example.org/x.png", "csp")]
+    assert set(opened.asked) == {(pages / "report.html").as_uri(), "https://example.org/x.png"}
+
+
+# The heatmap.
+
+
+def test_the_heatmap_shows_the_thirty_most_prevalent(report: Opened, heat: Heat) -> None:
+    order = heat.order("prevalent")[:30]
+    assert report.columns() == [heat.labels[at] for at in order]
+    assert report.lines() == list(range(12))
+    assert_cells(report.grid(), 100 * heat.prevalence[:, order], 0, 0.5001)
+    names = report.page.locator("#heat input.name")
+    assert names.nth(2).input_value() == "Mostly well"
+    assert names.nth(3).input_value() == "cluster 3"
+
+
+def test_another_measure_shows_its_own_numbers(report: Opened, heat: Heat) -> None:
+    order = heat.order("prevalent")[:30]
+    background = "getComputedStyle(document.querySelector('#heat td.cell')).backgroundColor"
+    before = report.page.evaluate(background)
+    report.page.get_by_label("observed / expected").check()
+    assert_cells(report.grid(), heat.ratio[:, order], 1, 0.0)
+    assert report.page.evaluate(background) != before
+    assert "8 or more" in report.page.locator("#heat-scale").inner_text()
+    report.page.get_by_label("exclusivity").check()
+    assert_cells(report.grid(), 100 * heat.exclusivity[:, order], 0, 0.5001)
+
+
+def test_columns_in_another_order_and_number(report: Opened, heat: Heat) -> None:
+    page = report.page
+    page.get_by_label("First").select_option("distinguishing")
+    order = heat.order("distinguishing")
+    assert report.columns() == [heat.labels[at] for at in order[:30]]
+    page.get_by_label("Show").select_option("20")
+    assert report.columns() == [heat.labels[at] for at in order[:20]]
+    page.get_by_label("Show").select_option("all")
+    assert report.columns() == [heat.labels[at] for at in order]
+    page.get_by_label("First").select_option("study")
+    assert report.columns() == heat.labels
+    assert_cells(report.grid(), 100 * heat.prevalence, 0, 0.5001)
+
+
+def test_the_search_finds_names_and_labels_and_says_if_there_is_none(report: Opened) -> None:
+    search = report.page.get_by_label("Search")
+    search.fill("  AS")
+    assert report.columns() == ["Asthma"]
+    search.fill("v8")  # its name in the study, not what it is called
+    assert report.columns() == ["Atrial fibrillation"]
+    search.fill("nothing like this")
+    assert report.columns() == []
+    assert report.told == "No condition has this in its name."
+    search.press("Enter")  # which sends no form
+    search.fill("")
+    assert len(report.columns()) == 30
+    assert "arrow keys" in report.told
+
+
+def test_clusters_in_another_order(report: Opened, model: GlobalModel) -> None:
+    page, by = report.page, report.page.get_by_label("Clusters by")
+    clusters = model.describe()
+    wanted = {
+        "rate of died": [c.outcomes["died"].share for c in clusters],
+        "conditions": [c.mean_conditions or 0.0 for c in clusters],
+        "size": [c.rows for c in clusters],
+    }
+    for name, values in wanted.items():
+        by.select_option(name)
+        order = np.argsort(-np.array(values), kind="stable").tolist()
+        assert report.lines() == order
+        assert report.numbers(".cards .card") == order
+    by.select_option("alike")
+    assert sorted(report.lines()) == list(range(12))
+    by.select_option("size")
+    page.get_by_label("Move cluster 0 down", exact=True).click()
+    page.keyboard.press("Enter")  # the focus has moved with the cluster
+    page.get_by_label("Move cluster 11 up", exact=True).click()
+    page.get_by_label("Move cluster 1 up", exact=True).click()  # it is the first: nothing
+    order = [1, 2, 0, 3, 4, 5, 6, 7, 8, 9, 11, 10]
+    assert report.lines() == order
+    assert report.numbers(".cards .card") == order
+    page.get_by_label("First").select_option("study")
+    assert report.lines() == order
+
+
+# By keyboard, and for those who don't see it.
+
+
+def test_the_keyboard_reaches_and_walks_the_heatmap(report: Opened, heat: Heat) -> None:
+    page, order = report.page, heat.order("prevalent")
+    page.locator("#column-search").focus()
+    seen = []
+    for _ in range(9):
+        page.keyboard.press("Tab")
+        seen.append(report.focused())
+        if seen[-1] == "TD cell":
+            break
+    assert seen == [
+        "SELECT cluster-order", "BUTTON save-names", "DIV Heatmap, scrolls sideways",
+        "INPUT Name of cluster 0", "BUTTON Move cluster 0 up", "BUTTON Move cluster 0 down",
+        "TD cell",
+    ]  # fmt: skip
+
+    def told(k: int, column: int) -> str:
+        at = order[column]
+        name = {2: "Mostly well"}.get(k, f"cluster {k}")
+        return (
+            f"{name}, {heat.labels[at]}: prevalence {100 * heat.prevalence[k, at]:.1f} % "
+            f"(all rows {100 * heat.overall[at]:.1f} %), observed / expected "
+            f"{heat.ratio[k, at]:.2f}, exclusivity {100 * heat.exclusivity[k, at]:.1f} %"
+        )
+
+    assert report.told == told(0, 0)
+    line = column = 0
+    steps = {"Right": (0, 1), "Down": (1, 0), "Left": (0, -1), "Up": (-1, 0)}
+    for step in ("Right", "Right", "Down", "Down", "Left", "Up", "Up", "Up", "Left", "Left"):
+        page.keyboard.press(f"Arrow{step}")
+        line, column = max(line + steps[step][0], 0), max(column + steps[step][1], 0)
+        assert report.focused() == "TD cell"
+        assert report.told == told(line, column)
+    assert (line, column) == (0, 0)
+    assert page.locator("#heat td.cell[tabindex='0']").count() == 1
+
+
+def test_the_mouse_is_told_the_same(report: Opened, heat: Heat) -> None:
+    report.page.locator("#heat tbody tr").nth(4).locator("td.cell").nth(6).hover()
+    at = heat.order("prevalent")[6]
+    assert report.told.startswith(
+        f"cluster 4, {heat.labels[at]}: prevalence {100 * heat.prevalence[4, at]:.1f} %"
+    )
+
+
+def test_a_cluster_of_the_diagram_shows_its_ribbons(report: Opened, model: GlobalModel) -> None:
+    page = report.page
+    chosen = "Array.from(document.querySelectorAll('.ribbon.chosen'), (r) => r.dataset.cluster)"
+    block = page.locator("#diagram .block[data-cluster='3']")
+    block.focus()
+    page.keyboard.press("Enter")
+    of_three = [a for a in model.lineage if a.cluster == 3]
+    assert page.evaluate(chosen) == ["3"] * len(of_three)
+    assert block.get_attribute("aria-pressed") == "true"
+    page.keyboard.press("Enter")
+    assert page.evaluate(chosen) == []
+    assert block.get_attribute("aria-pressed") == "false"
+    page.locator("#diagram .block[data-cluster='5']").focus()
+    page.keyboard.press(" ")
+    assert set(page.evaluate(chosen)) == {"5"}
+
+
+@pytest.mark.parametrize("name", ["report.html", "review.html"])
+def test_all_that_can_be_used_has_a_name(open_page: Open, pages: Path, name: str) -> None:
+    """As a screen reader has it: the browser's own tree of what is accessible."""
+    page = open_page(pages / name).page
+    tree = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")
+    roles = {"button", "textbox", "searchbox", "combobox", "radio", "link", "region", "image"}
+    found: dict[str, list[str]] = {}
+    for node in tree["nodes"]:
+        role = node.get("role", {}).get("value")
+        if role in roles and not node["ignored"]:
+            found.setdefault(role, []).append(node["name"]["value"].strip())
+    assert all(text for names in found.values() for text in names)
+    assert len(found["radio"]) == 3
+    assert found["searchbox"] == ["Search"]
+    assert sorted(found["combobox"]) == ["Clusters by", "First", "Show"]
+    if name == "report.html":
+        assert len(found["textbox"]) == 12
+        assert "cluster 3: " in " ".join(found["button"])  # blocks of the diagram
+        assert len(found["button"]) == 12 * 2 + 12 + 1
+
+
+# Names.
+
+
+def test_a_new_name_is_everywhere_and_goes_back_into_the_model(
+    report: Opened, open_page: Open, model: GlobalModel, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    page, folder = report.page, tmp_path / "model"
+    model.save(folder)
+    names = page.locator("#heat input.name")
+    rename(page, 1, 'Heart, "lung"; & more')
+    rename(page, 2, "")  # it had one
+    rename(page, 4, BAD)
+    rename(page, 5, "x\u2028y\tz")  # no file of names may hold these
+    assert names.nth(2).input_value() == "cluster 2"
+    assert names.nth(5).input_value() == "x y z"
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save names").click()
+    assert download.value.suggested_filename == "names.csv"
+    download.value.save_as(tmp_path / "names.csv")
+    assert "fedmerdel name MODEL names.csv" in report.told
+    cli.app(args=["name", str(folder), str(tmp_path / "names.csv")], standalone_mode=False)
+    assert "3 clusters named" in capsys.readouterr().out
+    kept = GlobalModel.load(folder)
+    assert [kept.name(k) for k in (1, 2, 4, 5)] == [
+        'Heart, "lung"; & more', "cluster 2", BAD, "x y z",
+    ]  # fmt: skip
+    kept.report(tmp_path / "next.html", date=DATE)
+    following = open_page(tmp_path / "next.html")
+    assert following.page.locator("#heat input.name").nth(4).input_value() == BAD
+    # What was renamed on the page reads as the page that is made with the names.
+    assert told_of(page) == told_of(following.page)
+    for opened in (report, following):
+        assert opened.page.evaluate("document.images.length") == 0
+        assert opened.page.evaluate("document.scripts.length") == 2
+        assert opened.said == []
+
+
+def rename(page: Page, k: int, name: str) -> None:
+    field = page.locator("#heat input.name").nth(k)
+    # As if pasted: what the keyboard can't type.
+    field.evaluate("(field, name) => { field.focus(); field.value = name; }", name)
+    field.dispatch_event("change")
+
+
+def told_of(page: Page) -> list[str]:
+    """Every text in which a cluster may be named, but those that pictures cut short."""
+    found: list[str] = page.evaluate(
+        "Array.from(document.querySelectorAll('[data-name]:not(text), svg title, .card'),"
+        " (each) => each.textContent)"
+        ".concat(Array.from(document.querySelectorAll('#site-table td'), (td) => td.title))"
+    )
+    assert any(BAD in text for text in found)
+    return found
+
+
+def test_a_long_name_stays_in_the_picture(report: Opened) -> None:
+    rename(report.page, 3, "W" * 80)
+    for selector in ("#diagram text[data-name='3']", "#outcomes text[data-name='3'] >> nth=0"):
+        text = report.page.locator(selector)
+        assert re.fullmatch("W+…", text.text_content() or "")
+        box, around = text.bounding_box(), text.locator("xpath=ancestor::*[2]").bounding_box()
+        assert box is not None
+        assert around is not None
+        assert around["x"] <= box["x"]
+        assert box["x"] + box["width"] <= around["x"] + around["width"]
+
+
+@pytest.mark.parametrize("name", ["Mostly well", "cluster 5", "Cluster  7", "cluster 03"])
+def test_a_name_of_another_cluster_is_refused(report: Opened, name: str) -> None:
+    rename(report.page, 0, name)
+    assert "another cluster's name" in report.told
+    assert report.page.locator("#heat input.name").nth(0).input_value() == "cluster 0"
+    assert report.page.locator("#card-0").inner_text() == "cluster 0"
+
+
+# Without script, on paper, and large.
+
+
+def test_without_script_the_numbers_are_there(
+    open_page: Open, pages: Path, model: GlobalModel
+) -> None:
+    opened = open_page(pages / "report.html", java_script_enabled=False)
+    text = opened.page.locator("main").inner_text()
+    assert "this page's own script, which is switched off here" in text
+    cluster = model.describe()[0]
+    assert f"{cluster.rows:,.0f} rows" in text
+    assert f"{model.lower_bound:,.0f}" in opened.page.locator("header").inner_text()
+    assert opened.page.locator(".card").count() == 12
+    assert opened.page.locator("#site-table tbody tr").count() == 8
+    assert "site 003: 3 → cluster 0" in (opened.page.locator("#diagram").text_content() or "")
+    review = open_page(pages / "review.html", java_script_enabled=False)
+    assert "switched off here" in review.page.locator("main").inner_text()
+    assert opened.said == review.said == []
+
+
+@pytest.mark.parametrize("name", ["report.html", "review.html"])
+def test_it_prints(open_page: Open, pages: Path, name: str) -> None:
+    page = open_page(pages / name).page
+    paper = page.pdf(prefer_css_page_size=True)
+    assert paper.startswith(b"%PDF-")
+    assert 3 <= len(re.findall(rb"/Type\s*/Page\b", paper)) <= 60
+    page.emulate_media(media="print")
+    assert not page.locator("nav").is_visible()
+    assert not page.locator("#heat-controls").is_visible()
+    assert page.locator("#heat").is_visible()
+
+
+def test_the_largest_case_still_works(open_page: Open, tmp_path: Path) -> None:
+    """Sixty clusters by five hundred conditions at a hundred sites, all columns shown."""
+    model = made_model(60, variables=conditions(500), n_sites=100, here=6)
+    model.report(tmp_path / "large.html", date=DATE)
+    opened = open_page(tmp_path / "large.html")
+    page = opened.page
+    page.get_by_label("Show").select_option("all")
+    assert (len(opened.lines()), len(opened.columns())) == (60, 500)
+    assert page.locator("#heat td.cell").count() == 30_000
+    page.get_by_label("Search").fill("v49")
+    assert set(opened.columns()) == {"v49", *(f"v49{n}" for n in range(10))}
+    found = profile(model.statistics, model.prior)
+    at = [2 * int(label[1:]) + 1 for label in opened.columns()]
+    assert_cells(opened.grid(), 100 * found.prevalence[:, at], 0, 0.5001)
+    page.screenshot(path=PICTURES / "report-large.png")
+    assert opened.said == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+
+
+def test_long_names_leave_the_page_as_wide_as_it_is(open_page: Open, tmp_path: Path) -> None:
+    wide = "W" * 150
+    variables = (
+        Variable(wide, ("no", "yes"), "text"),
+        Variable(LONG, ("a" * 200, wide, "c"), "text"),
+    )
+    model = made_model(
+        4,
+        variables=variables,
+        sites=("W" * 120, "a b " * 30 + "c"),
+        outcomes=("O" * 150,),
+        name=wide,
+    ).named({0: "W" * 80, 1: "漢" * 80})
+    model.report(tmp_path / "long.html", date=DATE)
+    write_review(model.summaries[0], tmp_path / "review.html")
+    for name in ("long.html", "review.html"):
+        page = open_page(tmp_path / name).page
+        page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+        assert page.evaluate("document.querySelector('#heat thead').offsetHeight") < 260
+
+
+# Colours.
+
+# Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB; and no colour at all.
+SEEN = {
+    "all colours": np.eye(3),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+         [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+         [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritanopia": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
+         [0.004733, 0.691367, 0.303900]]
+    ),
+    "achromatopsia": np.tile([0.2126, 0.7152, 0.0722], (3, 1)),
+}  # fmt: skip
+
+
+def linear(colour: str) -> np.ndarray:
+    x = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    return np.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4)
+
+
+def luminance(colour: str, way: str = "all colours") -> float:
+    return float(np.array([0.2126, 0.7152, 0.0722]) @ (SEEN[way] @ linear(colour)).clip(0, 1))
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("way", SEEN)
+def test_who_sees_other_colours_sees_the_same_order(way: str) -> None:
+    places = np.linspace(0, 1, 101)
+    shares = [luminance(between(SHARE_STOPS, at), way) for at in places]
+    assert all(a > b for a, b in pairwise(shares))
+    ratios = [luminance(between(RATIO_STOPS, at), way) for at in places]
+    assert all(a < b for a, b in pairwise(ratios[:51]))
+    assert all(a > b for a, b in pairwise(ratios[50:]))
+    rare, often = ((SEEN[way] @ linear(RATIO_STOPS[at])).clip(0, 1) for at in (0, -1))
+    shown = [255 * np.where(x <= 0.0031308, 12.92 * x, 1.055 * x ** (1 / 2.4) - 0.055)
+             for x in (rare, often)]  # fmt: skip
+    assert np.linalg.norm(shown[0] - shown[1]) > 60  # of 442 from black to white
+
+
+def test_text_stands_out_on_every_colour(report: Opened) -> None:
+    """At least 4.5 to 1 (WCAG 2, AA), the same in the page's tables and in its heatmap."""
+    places = np.linspace(0, 1, 301).tolist()
+    script = (
+        "(places) => places.map((at) => {"
+        " const colour = mixed(heat[STOPS], at); return [colour, ink(colour)]; })"
+    )
+    for name, stops in (("shareStops", SHARE_STOPS), ("ratioStops", RATIO_STOPS)):
+        drawn = report.page.evaluate(script.replace("STOPS", repr(name)), places)
+        for at, (channels, ink) in zip(places, drawn, strict=True):
+            colour = "#" + "".join(f"{channel:02x}" for channel in channels)
+            text = {"#fff": "#ffffff", "#000": "#000000"}[ink]
+            assert contrast(colour, text) >= 4.5
+            own = between(stops, at)
+            # Halves are rounded up here and to even there.
+            assert np.abs(255 * (np.sqrt(linear(own)) - np.sqrt(linear(colour)))).max() < 3
+            assert contrast(own, on(own)) >= 4.5
+    assert share_colour(0.3, 0.3) == SHARE_STOPS[-1]
+    cells = report.page.evaluate(
+        "Array.from(document.querySelectorAll('#heat td.cell, #site-table tbody td'), (cell) =>"
+        " [getComputedStyle(cell).backgroundColor, getComputedStyle(cell).color,"
+        "  cell.textContent])"
+    )
+    seen = 0
+    for *colours, text in cells:
+        found = [re.findall(r"[\d.]+", colour) for colour in colours]
+        if not text.strip() or len(found[0]) == 4:  # see-through: on white
+            continue
+        hexes = ["#" + "".join(f"{int(channel):02x}" for channel in c[:3]) for c in found]
+        assert contrast(*hexes) >= 4.5
+        seen += 1
+    assert seen > 300
+
+
+# For people to look at.
+
+
+def test_screenshots(open_page: Open, pages: Path) -> None:
+    report, review = (open_page(pages / name).page for name in ("report.html", "review.html"))
+    report.screenshot(path=PICTURES / "report-top.png")
+    report.screenshot(path=PICTURES / "report-full.png", full_page=True)
+    review.screenshot(path=PICTURES / "review.png", full_page=True)
+    for name in ("report-top.png", "report-full.png", "review.png"):
+        assert (PICTURES / name).stat().st_size > 20_000

@@ -1,0 +1,443 @@
+"""The numbers behind the report, each against a slow way to the same one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import beta
+
+from fedmerdel import assign, merge_sites
+from fedmerdel.errors import OptionError
+from fedmerdel.federation.merging import merged_statistics
+from fedmerdel.mixture.elbo import elbo
+from fedmerdel.mixture.prior import uniform_prior
+from fedmerdel.mixture.profile import Profile, counted_profile, profile, weight_intervals
+from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.model.certainty import N_BINS, N_DRAWN, SURE, expected_certainty
+from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.model.origins import MOST_SITES, joins, leave_out
+from fedmerdel.model.outcomes import rates, rates_at_sites, rates_of_all
+from fedmerdel.model.pixels import as_images
+from fedmerdel.model.summaries import side_by_side
+from fedmerdel.study.codebook import Codebook, Variable
+from fedmerdel.study.conditions import condition_levels, level_texts, shown_levels
+from tests.drawn import seeds
+from tests.federations import Federation, federations
+from tests.reported import conditions, made_model
+from tests.test_rounds import exchange
+from tests.test_rounds import made as made_rows
+
+MIXED = (
+    *conditions(3),
+    Variable("age", ("young", "middle", "old"), "text"),
+    Variable("sex", ("female", "male"), "text"),
+)
+
+
+# Profiles.
+
+
+@st.composite
+def counted(draw: st.DrawFn) -> tuple[Statistics, np.ndarray]:
+    """Clusters of any sizes, some levels empty, some entries missing; and the levels."""
+    levels = np.array(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
+    K = draw(st.integers(1, 4))
+    rng = np.random.default_rng(draw(seeds))
+    empty = draw(st.sampled_from([0.0, 0.3]))
+    parts = [rng.gamma(0.5, 20.0, (K, L)) * (rng.random((K, L)) >= empty) for L in levels]
+    T = np.max([part.sum(axis=1) for part in parts], axis=0) + rng.exponential(3.0, K) + 0.1
+    return Statistics(T, np.hstack(parts), np.zeros(K)), levels
+
+
+@settings(deadline=None)
+@given(drawn=counted(), alpha=st.sampled_from([0.01, 1.0]))
+def test_a_profile_is_that_of_the_joint_distribution_of_cluster_and_level(
+    drawn: tuple[Statistics, np.ndarray], alpha: float
+) -> None:
+    """Every measure from a table of probabilities of cluster and level, one variable at a time."""
+    stats, levels = drawn
+    prior = uniform_prior(levels, alpha, 10)
+    found, offsets = profile(stats, prior), prior.offsets
+    informed = found.information(offsets)
+    size = alpha + stats.T
+    for j, (start, end) in enumerate(pairwise(offsets)):
+        told = 0.0
+        cells = stats.S[:, start:end] + prior.eps[start:end]
+        joint = cells / cells.sum(axis=1, keepdims=True) * (size / size.sum())[:, None]
+        assert joint.sum() == pytest.approx(1)
+        for k in range(len(size)):
+            for at in range(end - start):
+                here, cluster, level = joint[k, at], joint[k].sum(), joint[:, at].sum()
+                m = start + at
+                assert found.prevalence[k, m] == pytest.approx(here / cluster)
+                assert found.overall[m] == pytest.approx(level)
+                assert found.ratio[k, m] == pytest.approx(here / (cluster * level))
+                assert found.exclusivity[k, m] == pytest.approx(here / level)
+                told += here * np.log(here / (cluster * level))
+        assert informed[j] == pytest.approx(told, abs=1e-12)
+        assert informed[j] >= 0
+
+
+@settings(deadline=None)
+@given(drawn=counted())
+def test_a_counted_profile_is_of_the_rows_with_an_entry(
+    drawn: tuple[Statistics, np.ndarray],
+) -> None:
+    stats, levels = drawn
+    offsets = np.concatenate([[0], np.cumsum(levels)])
+    found = counted_profile(stats, offsets)
+    assert found.weights == pytest.approx(stats.T / stats.T.sum())
+    for start, end in pairwise(offsets):
+        for k in range(stats.n_clusters):
+            known = sum(stats.S[k, start:end])
+            for m in range(start, end):
+                share = stats.S[k, m] / known if known > 0 else 0.0
+                assert found.prevalence[k, m] == pytest.approx(share)
+    assert found.overall == pytest.approx(found.weights @ found.prevalence)
+    for measure in (found.ratio, found.exclusivity, found.information(offsets)):
+        assert np.isfinite(measure).all()
+    nobody = stats.S.sum(axis=0) == 0
+    assert (found.ratio[:, nobody] == 1).all()
+
+
+def test_clusters_that_are_alike_stand_side_by_side() -> None:
+    a, b = np.full(6, 0.9), np.full(6, 0.1)
+    levels = np.array([a, b, a - 0.02, b + 0.02, a - 0.04])
+    found = Profile(np.full(5, 0.2), levels, levels.mean(axis=0)).alike().tolist()
+    assert sorted(found) == [0, 1, 2, 3, 4]
+    places = sorted(found.index(k) for k in (0, 2, 4))
+    assert places[2] - places[0] == 2
+    assert Profile(np.full(2, 0.5), levels[:2], levels[0]).alike().tolist() == [0, 1]
+
+
+@settings(deadline=None, max_examples=30)
+@given(drawn=counted(), alpha=st.sampled_from([0.01, 1.0, 30.0]))
+def test_intervals_of_shares_are_those_of_a_dirichlet(
+    drawn: tuple[Statistics, np.ndarray], alpha: float
+) -> None:
+    """One share of a Dirichlet has a beta distribution; a cluster alone has all rows."""
+    stats, levels = drawn
+    found = weight_intervals(stats, uniform_prior(levels, alpha, 10))
+    own = alpha + stats.T
+    for k, (low, high) in enumerate(found):
+        if len(own) == 1:
+            assert (low, high) == (1.0, 1.0)
+            continue
+        assert (low, high) == pytest.approx(beta.interval(0.95, own[k], sum(own) - own[k]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_intervals_hold_nineteen_draws_of_twenty(seed: int) -> None:
+    """Five standard errors of a share of 20,000 draws."""
+    model = made_model(5, 4, 2, seed=seed)
+    intervals = weight_intervals(model.statistics, model.prior)
+    drawn = np.random.default_rng(seed).dirichlet(model.prior.alpha + model.statistics.T, 20_000)
+    for tail in (drawn < intervals[:, 0], drawn > intervals[:, 1]):
+        assert tail.mean(axis=0) == pytest.approx(0.025, abs=5 * np.sqrt(0.025 / 20_000))
+
+
+# How sure rows are.
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("selecting", [False, True])
+def test_expected_certainty_is_that_of_assigned_rows(seed: int, selecting: bool) -> None:
+    """Rows made up by the model and given to its clusters as a site gives its own.
+
+    Shares of two samples differ by five standard errors at most, each with a variance under a
+    quarter of a row's.
+    """
+    model = made_model(4, variables=MIXED, n_sites=3, seed=seed, variable_selection=selecting)
+    if selecting:
+        votes = [("v0", "v1", "age"), ("v0", "v1", "age"), ("v0", "age", "sex")]
+        parts = zip(model.summaries, votes, strict=True)
+        model = replace(model, summaries=tuple(replace(s, selected=v) for s, v in parts))
+        assert model.selected == ("v0", "v1", "age")
+    found = expected_certainty(model.statistics, model.prior, model.row_prior)
+    rows, drawn = model.sample(N_DRAWN, random_state=100 + seed)
+    labels, probabilities = assign(model, rows)
+    most = probabilities.max(axis=1)
+    assert 0.05 < found.sure < 0.999  # else little is tested
+
+    def near(n_rows: int) -> float:
+        return float(5 * 0.5 * np.sqrt(2 / max(n_rows, 1)))
+
+    assert found.sure == pytest.approx((most > SURE).mean(), abs=near(N_DRAWN))
+    shares = np.histogram(most, N_BINS, (0, 1))[0] / N_DRAWN
+    assert found.histogram == pytest.approx(shares, abs=near(N_DRAWN))
+    assert found.histogram.sum() == pytest.approx(1)
+    for k in range(model.n_clusters):
+        own = drawn == k
+        given_to = np.bincount(labels[own], minlength=4) / own.sum()
+        assert found.given[k] == pytest.approx(given_to, abs=near(own.sum()))
+        assert found.given[k].sum() == pytest.approx(1)
+        inside = labels == k
+        if inside.sum() > 50:
+            assert found.sure_of[k] == pytest.approx(
+                (most[inside] > SURE).mean(), abs=near(inside.sum())
+            )
+
+
+def test_one_cluster_is_certain_and_a_twin_is_not() -> None:
+    one = made_model(1, 3, 1)
+    found = expected_certainty(one.statistics, one.prior, one.row_prior)
+    assert (found.sure, found.sure_of.tolist(), found.given.tolist()) == (1.0, [1.0], [[1.0]])
+    T, S, h = one.statistics
+    twins = Statistics(np.tile(T, 2), np.tile(S, (2, 1)), np.tile(h, 2))
+    found = expected_certainty(twins, one.prior, one.row_prior)
+    assert found.sure == 0
+    # Rows that are as much in one as in the other all go to the first; none is in the second.
+    assert found.given.tolist() == [[1.0, 0.0], [1.0, 0.0]]
+    assert np.isnan(found.sure_of[1])
+
+
+# Where clusters come from.
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    federation=federations(),
+    learned=st.booleans(),
+    search=st.sampled_from(["exact", "tree", "greedy", "random"]),
+)
+def test_each_merge_gains_what_the_elbo_rises_by(
+    federation: Federation, learned: bool, search: Any
+) -> None:
+    """In the order of the list, from all local clusters apart to the model."""
+    federation = federation.learned() if learned else federation
+    model = merge_sites(federation.study, federation.summaries(), search)
+    local = side_by_side(model.summaries)
+    groups = [frozenset([i]) for i in range(local.stats.n_clusters)]
+
+    def bound() -> float:
+        listed = [np.array(sorted(group)) for group in groups]
+        return elbo(merged_statistics(local, listed), model.prior)
+
+    before = apart = bound()
+    found = joins(model)
+    scale = abs(model.lower_bound)
+    for join in found:
+        first, second = frozenset(join.first), frozenset(join.second)
+        groups.remove(first)
+        groups.remove(second)
+        groups.append(first | second)
+        after = bound()
+        assert join.gain == pytest.approx(after - before, abs=1e-9 * scale + 1e-9)
+        assert first | second <= set(model.groups[join.cluster].tolist())
+        before = after
+    assert set(groups) == {frozenset(group.tolist()) for group in model.groups}
+    whole = apart + sum(join.gain for join in found)
+    assert whole == pytest.approx(model.lower_bound, rel=1e-6)
+
+
+def test_clusters_of_one_site_that_overlap_more_than_can_be_still_add_up() -> None:
+    """Bounds of Q may add up to more than all of h: the model says 0 then, and so do the gains."""
+    model = made_model(4, 6, 2, policy="opensafely", here=3)
+    many = replace(model, groups=(np.arange(3), np.arange(3, 6)))
+    local = side_by_side(many.summaries)
+    assert local.stats.h[:3].sum() + np.triu(local.overlaps[0]).sum() > 0
+    found = joins(many)
+    assert len(found) == 4
+    apart = elbo(local.stats, many.prior)
+    assert apart + sum(join.gain for join in found) == pytest.approx(many.lower_bound, rel=1e-12)
+
+
+def test_the_greatest_gain_comes_first_where_there_is_a_choice() -> None:
+    found = joins(made_model(5, 12, 6, seed=3))
+    assert len(found) == 5 * 5
+    made: set[frozenset[int]] = {frozenset([i]) for i in range(30)}
+    for at, join in enumerate(found):
+        # Of what could be done now, nothing later in the list would gain more.
+        possible = [
+            later.gain for later in found[at:]
+            if {frozenset(later.first), frozenset(later.second)} <= made
+        ]  # fmt: skip
+        assert join.gain == max(possible)
+        made.add(frozenset((*join.first, *join.second)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_leaving_out_a_site_is_merging_the_others(seed: int) -> None:
+    full = made_model(4, 8, 5, here=2, seed=seed)
+    model = merge_sites(full.study, full.summaries)
+    found = leave_out(model)
+    assert [each.site for each in found] == list(model.sites)
+    for each in found:
+        others = merge_sites(model.study, [s for s in model.summaries if s.site != each.site])
+        assert each.n_clusters == others.n_clusters
+        rows = {(a.site, a.local_cluster): a.rows for a in others.lineage}
+        for k in range(model.n_clusters):
+            own = {
+                (a.site, a.local_cluster) for a in model.lineage
+                if a.cluster == k and a.site != each.site
+            }  # fmt: skip
+            if not own:
+                assert np.isnan(each.likeness[k])
+                continue
+            likeness = 0.0
+            for m in range(others.n_clusters):
+                new = {(a.site, a.local_cluster) for a in others.lineage if a.cluster == m}
+                both, either = (sum(rows[at] for at in part) for part in (own & new, own | new))
+                likeness = max(likeness, both / either)
+            assert each.likeness[k] == pytest.approx(likeness)
+
+
+def test_a_cluster_of_one_site_has_no_likeness_without_it() -> None:
+    alone = made_model(3, 8, 3, here=1)
+    for b, each in enumerate(leave_out(alone)):
+        own = {a.cluster for a in alone.lineage if a.site == alone.sites[b]}
+        assert {k for k in range(3) if np.isnan(each.likeness[k])} == own
+
+
+def test_what_only_rows_could_tell_is_not_told() -> None:
+    for n_sites in (1, 2, MOST_SITES + 1):
+        assert leave_out(made_model(2, 3, n_sites)) == []
+    federation = made_rows(1, n_rows=300, n_sites=3, n_clusters=2)
+    model = federation.begun(federation.labels)
+    assert joins(model)
+    assert leave_out(model)
+    later = exchange(model, federation.tables)
+    assert (joins(later), leave_out(later)) == ([], [])
+
+
+# Outcomes.
+
+
+@pytest.mark.parametrize("policy", ["none", "opensafely"])
+def test_rates_at_sites_sum_to_rates(policy: str) -> None:
+    model = made_model(4, 5, 4, here=3, policy=policy, outcomes=("died", "fell"))
+    at_sites, of_clusters, of_all = rates_at_sites(model), rates(model), rates_of_all(model)
+    for name in ("died", "fell"):
+        total = np.zeros((len(model.sites), model.n_clusters, 2))
+        for a in model.lineage:
+            b = model.sites.index(a.site)
+            counts = model.summaries[b].outcomes[name]
+            at = a.local_cluster
+            total[b, a.cluster] += counts.positive[at], counts.observed[at]
+        for b in range(len(model.sites)):
+            for k, rate in enumerate(at_sites[name][b]):
+                positive, observed = total[b, k]
+                if observed == 0:
+                    assert np.isnan(rate.share)
+                    continue
+                assert rate.share == pytest.approx(positive / observed)
+                assert 0 <= rate.low <= rate.share <= rate.high <= 1
+                plain = beta.interval(0.95, positive + 0.5, observed - positive + 0.5)
+                if policy == "none":
+                    assert (rate.low, rate.high) == pytest.approx(plain)
+                else:
+                    assert rate.low <= plain[0] < plain[1] <= rate.high
+        assert np.isnan([[rate.share for rate in line] for line in at_sites[name]]).any()
+        for k, rate in enumerate(of_clusters[name]):
+            positive, observed = total[:, k].sum(axis=0)
+            assert rate.share == pytest.approx(positive / observed)
+        positive, observed = total.sum(axis=(0, 1))
+        assert of_all[name].share == pytest.approx(positive / observed)
+
+
+# What is shown, and as what.
+
+CODEBOOK = Codebook(
+    (
+        Variable("copd", ("no", "yes"), "text"),
+        Variable("gout", ("Y", "n"), "text"),
+        Variable("sex", ("f", "m"), "text"),
+        Variable("age", ("0", "1", "2"), "integer"),
+        Variable("only", ("x",), "text"),
+        Variable("fall", ("0", "1", "(missing)"), "integer", missing_level=True),
+        Variable("died", ("false", "true"), "boolean"),
+    )
+)
+
+
+def test_a_picture_shows_what_is_there_and_of_two_levels_one() -> None:
+    names = [(v.name, level) for v in CODEBOOK.variables for level in v.levels]
+    assert [names[at] for at in shown_levels(CODEBOOK)] == [
+        ("copd", "yes"), ("gout", "Y"), ("sex", "m"), ("age", "0"), ("age", "1"), ("age", "2"),
+        ("only", "x"), ("fall", "0"), ("fall", "1"), ("fall", "(missing)"), ("died", "true"),
+    ]  # fmt: skip
+    assert [names[at] for at in condition_levels(CODEBOOK)] == [
+        ("copd", "yes"), ("gout", "Y"), ("fall", "1"), ("died", "true"),
+    ]  # fmt: skip
+    texts = level_texts(CODEBOOK, {"copd": "COPD", "sex": "Sex at birth"})
+    assert texts == [
+        "COPD = no", "COPD", "gout", "gout = n", "Sex at birth = f", "Sex at birth = m",
+        "age = 0", "age = 1", "age = 2", "only = x", "fall = 0", "fall", "fall = (missing)",
+        "died = false", "died",
+    ]  # fmt: skip
+
+
+levels = st.lists(
+    st.sampled_from(["0", "1", "no", "yes", "Yes", "N", "y", "x", "z"]),
+    min_size=1, max_size=4, unique=True,
+)  # fmt: skip
+
+
+@given(listed=st.lists(levels, min_size=1, max_size=5))
+def test_every_variable_is_shown_and_every_text_is_its_own(listed: list[list[str]]) -> None:
+    codebook = Codebook(
+        tuple(Variable(f"v{j}", tuple(own), "text") for j, own in enumerate(listed))
+    )
+    shown = shown_levels(codebook)
+    assert shown == sorted(set(shown))
+    owner = np.searchsorted(codebook.level_offsets, shown, side="right") - 1
+    counts = np.bincount(owner, minlength=len(listed))
+    assert counts.tolist() == [1 if len(own) == 2 else len(own) for own in listed]
+    texts = level_texts(codebook, {})
+    assert len(set(texts)) == len(texts) == sum(map(len, listed))
+    assert set(condition_levels(codebook)) <= set(shown)
+
+
+# Images.
+
+
+@given(shape=st.tuples(st.integers(1, 5), st.integers(1, 5)), seed=seeds, part=st.floats(0.1, 1.0))
+def test_pixels_are_where_their_numbers_say(shape: tuple[int, int], seed: int, part: float) -> None:
+    rng = np.random.default_rng(seed)
+    n_pixels = shape[0] * shape[1]
+    at = rng.permutation(n_pixels)[: max(1, int(part * n_pixels))]
+    rows = rng.random((3, len(at)))
+    images = as_images(rows, tuple(f"pixel_{place}" for place in at), shape)
+    assert images.shape == (3, *shape)
+    for n in range(3):
+        for line in range(shape[0]):
+            for column in range(shape[1]):
+                place = line * shape[1] + column
+                wanted = rows[n, list(at).index(place)] if place in at else 0.0
+                assert images[n, line, column] == wanted
+
+
+def test_pixels_without_numbers_come_line_by_line() -> None:
+    rows = np.arange(6.0)[None, :]
+    for names in (tuple("abcdef"), ("a1", "b1", "c", "d", "e", "f"), ("a1", "b1", "c2") * 2):
+        assert as_images(rows, names, (2, 3))[0].tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize(
+    ("names", "shape", "words"),
+    [
+        (("a", "b", "c"), (2, 2), "3 variables"),
+        (("p0", "p4"), (2, 2), "pixel 4 of 4"),
+        (("p0", "p0x"), (2, 2), "2 variables"),
+        (("p1", "p2"), (0, 2), "pixel 2 of 0"),
+    ],
+)
+def test_pixels_that_do_not_fit_are_refused(
+    names: tuple[str, ...], shape: tuple[int, int], words: str
+) -> None:
+    with pytest.raises(OptionError, match=words) as refusal:
+        as_images(np.zeros((1, len(names))), names, shape)
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_model_and_not_its_names_or_date_makes_the_numbers() -> None:
+    model = made_model(3, 4, 2)
+    assert isinstance(model, GlobalModel)
+    named = model.named({0: "Stroke"})
+    assert joins(named) == joins(model)
