@@ -212,7 +212,7 @@ def test_names_beside_ribbons_stay_in_order_and_apart() -> None:
 def test_certainty_shows_the_histogram(size: tuple[int, int]) -> None:
     model = made(*size)
     ax = plot.certainty(model)
-    sure = expected_certainty(model.statistics, model.prior, model.row_prior)
+    sure = expected_certainty(model.statistics, model.prior, model.row_prior, model.site_rows)
     bars = [part for part in ax.patches if isinstance(part, Rectangle)]
     np.testing.assert_allclose([bar.get_height() for bar in bars], sure.histogram)
     np.testing.assert_allclose([bar.get_x() for bar in bars], np.arange(20) / 20, atol=1e-12)

@@ -84,7 +84,7 @@ def number(value: float, digits: int = 1) -> str:
 def test_the_headline(shown: Shown) -> None:
     model, page = shown
     tiles = [(tile.one("strong").text, tile.one("span").text) for tile in page.all(kind="tile")]
-    sure = expected_certainty(model.statistics, model.prior, model.row_prior).sure
+    sure = expected_certainty(model.statistics, model.prior, model.row_prior, model.site_rows).sure
     bound = model.record[-1].elbo if model.record else model.lower_bound
     rows = sum(model.statistics.T)
     assert bound is not None
@@ -296,7 +296,7 @@ def test_the_diagram_of_origins(shown: Shown) -> None:
 def test_certainty(shown: Shown) -> None:
     model, page = shown
     section = page.one(id="certainty")
-    sure = expected_certainty(model.statistics, model.prior, model.row_prior)
+    sure = expected_certainty(model.statistics, model.prior, model.row_prior, model.site_rows)
     assert f"Of these, {percent(sure.sure)} are in a cluster" in section.text
     for k, line in enumerate(section.tables()[0][1:]):
         others = [(sure.given[k, m], -m) for m in range(model.n_clusters) if m != k]

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from fedmerdel import assign, merge_sites
 from fedmerdel.errors import OptionError
 from fedmerdel.federation.merging import merged_statistics
 from fedmerdel.mixture.elbo import elbo
+from fedmerdel.mixture.predictive import draw
 from fedmerdel.mixture.prior import uniform_prior
 from fedmerdel.mixture.profile import Profile, counted_profile, profile, weight_intervals
 from fedmerdel.mixture.statistics import Statistics
@@ -159,17 +161,25 @@ def test_expected_certainty_is_that_of_assigned_rows(seed: int, selecting: bool)
         parts = zip(model.summaries, votes, strict=True)
         model = replace(model, summaries=tuple(replace(s, selected=v) for s, v in parts))
         assert model.selected == ("v0", "v1", "age")
-    found = expected_certainty(model.statistics, model.prior, model.row_prior)
-    rows, drawn = model.sample(N_DRAWN, random_state=100 + seed)
-    labels, probabilities = assign(model, rows)
-    most = probabilities.max(axis=1)
+    found = expected_certainty(model.statistics, model.prior, model.row_prior, model.site_rows)
+    rng, parts = np.random.default_rng(100 + seed), []
+    for site, in_clusters in zip(model.sites, model.site_rows, strict=True):
+        n_rows = round(N_DRAWN * in_clusters.sum() / model.site_rows.sum())
+        own = model.statistics._replace(T=in_clusters)
+        levels, drawn_from = draw(own, model.prior, n_rows, rng)
+        values = [np.array(v.values)[levels[:, j]] for j, v in enumerate(MIXED)]
+        given_to = assign(
+            model, pd.DataFrame(dict(zip(model.study.codebook.names, values, strict=True))), site
+        )
+        parts.append((drawn_from, given_to.labels, given_to.probabilities.max(axis=1)))
+    drawn, labels, most = (np.concatenate(each) for each in zip(*parts, strict=True))
     assert 0.05 < found.sure < 0.999  # else little is tested
 
     def near(n_rows: int) -> float:
         return float(5 * 0.5 * np.sqrt(2 / max(n_rows, 1)))
 
     assert found.sure == pytest.approx((most > SURE).mean(), abs=near(N_DRAWN))
-    shares = np.histogram(most, N_BINS, (0, 1))[0] / N_DRAWN
+    shares = np.histogram(most, N_BINS, (0, 1))[0] / len(most)
     assert found.histogram == pytest.approx(shares, abs=near(N_DRAWN))
     assert found.histogram.sum() == pytest.approx(1)
     for k in range(model.n_clusters):
@@ -186,11 +196,11 @@ def test_expected_certainty_is_that_of_assigned_rows(seed: int, selecting: bool)
 
 def test_one_cluster_is_certain_and_a_twin_is_not() -> None:
     one = made_model(1, 3, 1)
-    found = expected_certainty(one.statistics, one.prior, one.row_prior)
+    found = expected_certainty(one.statistics, one.prior, one.row_prior, one.site_rows)
     assert (found.sure, found.sure_of.tolist(), found.given.tolist()) == (1.0, [1.0], [[1.0]])
     T, S, h = one.statistics
     twins = Statistics(np.tile(T, 2), np.tile(S, (2, 1)), np.tile(h, 2))
-    found = expected_certainty(twins, one.prior, one.row_prior)
+    found = expected_certainty(twins, one.prior, one.row_prior, twins.T[None, :])
     assert found.sure == 0
     # Rows that are as much in one as in the other all go to the first; none is in the second.
     assert found.given.tolist() == [[1.0, 0.0], [1.0, 0.0]]

@@ -11,12 +11,12 @@ from fedmerdel.commands.arguments import ModelFolder, StudyFile
 from fedmerdel.commands.screen import count, screen, show_exchange, show_model, show_next
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.federation.search import Search
-from fedmerdel.files import check_place
 from fedmerdel.model.folder import check_model_place
 from fedmerdel.model.global_model import GlobalModel, merge_sites
 from fedmerdel.model.names_file import NUMBER, read_names
 from fedmerdel.model.onto import merge_onto
 from fedmerdel.release.summary import SiteSummary
+from fedmerdel.report.page import check_page_place
 from fedmerdel.study.protocol import Study
 
 
@@ -119,9 +119,7 @@ def report(
     ] = None,
 ) -> None:
     """Write a page of pictures and tables: one HTML file, for any browser, without network."""
-    check_place(output)
-    if output.is_dir():
-        raise OptionError(f"--output: {str(output)!r} is a folder: name an HTML file in it")
+    check_page_place(output)
     shape = None if image is None else _shape(image)
     found = GlobalModel.load(model)
     with screen.status("drawing"):

@@ -18,6 +18,7 @@ from fedmerdel.release.folder import check_summary_place
 from fedmerdel.release.review import review_tables
 from fedmerdel.release.review_page import write_review
 from fedmerdel.release.summary import SiteSummary
+from fedmerdel.report.page import check_page_place
 from fedmerdel.site.assign import assign
 from fedmerdel.site.check import check_site
 from fedmerdel.site.fit_site import Release, prepare_release
@@ -97,7 +98,7 @@ def review(
 ) -> None:
     """Show what would leave the site, in plain words and tables."""
     if html is not None:
-        check_place(html)
+        check_page_place(html)
     summary = SiteSummary.load(folder)
     show_review(review_tables(summary))
     if html is not None:

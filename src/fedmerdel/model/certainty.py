@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from fedmerdel.mixture.expectations import expectations
+from fedmerdel.mixture.expectations import expectations, expected_log_weights
 from fedmerdel.mixture.predictive import draw
 from fedmerdel.mixture.prior import FloatArray, Prior
 from fedmerdel.mixture.statistics import Statistics
@@ -40,8 +40,12 @@ class Certainty(NamedTuple):
     histogram: FloatArray
 
 
-def expected_certainty(stats: Statistics, prior: Prior, row_prior: Prior) -> Certainty:
+def expected_certainty(
+    stats: Statistics, prior: Prior, row_prior: Prior, site_rows: FloatArray
+) -> Certainty:
     """Draw rows from the clusters, the same every time, and give them to clusters.
+
+    As at the sites: each has its own shares of the clusters, and they count where rows are given.
 
     Parameters
     ----------
@@ -49,21 +53,33 @@ def expected_certainty(stats: Statistics, prior: Prior, row_prior: Prior) -> Cer
         The clusters.
     prior, row_prior : Prior
         Under which they are described, and under which rows are given to them.
+    site_rows : float64 array (sites, K)
+        Rows of each site in each cluster.
     """
-    X, drawn = draw(stats, prior, N_DRAWN, np.random.default_rng(0))
-    theta = expectations(stats, row_prior)
-    log_rho = np.tile(theta.log_weights, (N_DRAWN, 1))
-    for j, start in enumerate(row_prior.offsets[:-1]):
-        log_rho += theta.log_levels.T[start + X[:, j]]
-    r = np.exp(log_rho - logsumexp(log_rho, axis=1, keepdims=True))
-    given, most = r.argmax(axis=1), r.max(axis=1)
+    rng = np.random.default_rng(0)
+    log_levels = expectations(stats, row_prior).log_levels.T
     n_clusters = stats.n_clusters
-    table = np.zeros((n_clusters, n_clusters))
-    np.add.at(table, (drawn, given), 1.0)
-    size = np.bincount(given, minlength=n_clusters)
-    sure = np.bincount(given, most > SURE, minlength=n_clusters)
+    given_to, size, sure = np.zeros((n_clusters, n_clusters)), np.zeros(n_clusters), 0.0
+    surely, histogram = np.zeros(n_clusters), np.zeros(N_BINS)
+    for rows, n_drawn in zip(site_rows, _shared_out(site_rows.sum(axis=1)), strict=True):
+        X, drawn = draw(stats._replace(T=rows), prior, n_drawn, rng)
+        log_rho = np.tile(expected_log_weights(rows, row_prior), (n_drawn, 1))
+        for j, start in enumerate(row_prior.offsets[:-1]):
+            log_rho += log_levels[start + X[:, j]]
+        r = np.exp(log_rho - logsumexp(log_rho, axis=1, keepdims=True))
+        given, most = r.argmax(axis=1), r.max(axis=1)
+        np.add.at(given_to, (drawn, given), 1.0)
+        size += np.bincount(given, minlength=n_clusters)
+        surely += np.bincount(given, most > SURE, minlength=n_clusters)
+        sure += float((most > SURE).sum())
+        histogram += np.histogram(most, bins=N_BINS, range=(0.0, 1.0))[0]
     with np.errstate(invalid="ignore"):
-        sure_of = sure / size
-    lines = table / np.maximum(table.sum(axis=1, keepdims=True), 1.0)
-    histogram, _ = np.histogram(most, bins=N_BINS, range=(0.0, 1.0))
-    return Certainty(float((most > SURE).mean()), sure_of, lines, histogram / N_DRAWN)
+        sure_of = surely / size
+    lines = given_to / np.maximum(given_to.sum(axis=1, keepdims=True), 1.0)
+    total = histogram.sum()
+    return Certainty(sure / total, sure_of, lines, histogram / total)
+
+
+def _shared_out(rows: FloatArray) -> list[int]:
+    """Return how many rows to draw of each site: in all about `N_DRAWN`, one at least."""
+    return [max(round(float(share)), 1) for share in N_DRAWN * rows / rows.sum()]

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.errors import FileError
-from fedmerdel.files import check_place, write_text
+from fedmerdel.files import write_text
 from fedmerdel.mixture.profile import Profile, profile
 from fedmerdel.model.certainty import SURE, Certainty, expected_certainty
 from fedmerdel.model.describe import Cluster, describe
@@ -21,7 +20,7 @@ from fedmerdel.release.disclosure import releases_exactly
 from fedmerdel.release.note import zero_text
 from fedmerdel.report.charts import bars
 from fedmerdel.report.heat import heat_data
-from fedmerdel.report.page import render
+from fedmerdel.report.page import check_page_place, render
 
 
 def write_report(
@@ -33,12 +32,7 @@ def write_report(
     image_shape: tuple[int, int] | None = None,
 ) -> None:
     """Write the page of a model; see `GlobalModel.report`."""
-    check_place(path)
-    if (Path(path).parent / "model.json").exists():
-        raise FileError(
-            f"file {str(path)!r} would be in a model's folder, which has its files and no other: "
-            "name a place outside it"
-        )
+    check_page_place(path)
     write_text(path, report_page(model, title=title, date=date, image_shape=image_shape))
 
 
@@ -51,7 +45,7 @@ def report_page(
 ) -> str:
     """Return the page of a model as HTML."""
     clusters = describe(model)
-    sure = expected_certainty(model.statistics, model.prior, model.row_prior)
+    sure = expected_certainty(model.statistics, model.prior, model.row_prior, model.site_rows)
     found = profile(model.statistics, model.prior)
     heat = _heat(model, clusters, found)
     return render(

@@ -42,7 +42,7 @@ def certainty(model: Any, ax: Axes | None = None) -> Axes:
         Share of rows drawn from the model by the probability of the cluster given to them.
     """
     found = global_model(model)
-    sure = expected_certainty(found.statistics, found.prior, found.row_prior)
+    sure = expected_certainty(found.statistics, found.prior, found.row_prior, found.site_rows)
     edges = np.linspace(0.0, 1.0, len(sure.histogram) + 1)
     ax = axes(ax, 4.6, 2.6)
     ax.bar(

@@ -6,27 +6,21 @@ from pathlib import Path
 
 import numpy as np
 
-from fedmerdel.errors import FileError
-from fedmerdel.files import check_place, write_text
+from fedmerdel.files import write_text
 from fedmerdel.mixture.profile import counted_profile
 from fedmerdel.release.note import checkers_note
 from fedmerdel.release.review import review_tables
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.report.charts import bars
 from fedmerdel.report.heat import heat_data
-from fedmerdel.report.page import render
+from fedmerdel.report.page import check_page_place, render
 
 N_SMALLEST = 30
 
 
 def write_review(summary: SiteSummary, path: str | Path) -> None:
     """Write the page of a summary: one HTML file, made of nothing but what would leave."""
-    check_place(path)
-    if (Path(path).parent / "summary.json").exists():
-        raise FileError(
-            f"file {str(path)!r} would be among what is sent, which has its files and no other: "
-            "name a place outside that folder"
-        )
+    check_page_place(path)
     write_text(path, review_page(summary))
 
 

@@ -6,11 +6,14 @@ import base64
 import hashlib
 import json
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from fedmerdel.errors import FileError
+from fedmerdel.files import check_place
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, on, share_colour
 
 ASSETS = files("fedmerdel.report") / "assets"
@@ -46,6 +49,26 @@ def render(template: str, *, heat: dict[str, Any], **content: Any) -> str:
         heat_orders=list(heat["orders"]), **content,
     )  # fmt: skip
     return page.rstrip() + "\n"
+
+
+def check_page_place(path: str | Path) -> None:
+    """Refuse a place where no page can be written, or must not: before the work for it.
+
+    Raises
+    ------
+    FileError
+        If it is a folder, nothing can be written there, or it is inside the folder of a model or
+        of a summary, which have their own files and no other.
+    """
+    target = Path(path)
+    check_place(target)
+    if target.is_dir():
+        raise FileError(f"{str(target)!r} is a folder: name an HTML file in it")
+    if any((target.parent / name).exists() for name in ("model.json", "summary.json")):
+        raise FileError(
+            f"file {str(target)!r} would be in the folder of a model or a summary, which has its "
+            "files and no other: name a place outside it"
+        )
 
 
 def count(rows: float) -> str:
