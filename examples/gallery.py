@@ -34,17 +34,18 @@ STYLE = {"svg.hashsalt": "fedmerdel", "svg.fonttype": "none"}
 
 
 def main() -> None:
-    """Write every figure."""
+    """Write every figure, and the report that they are from."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, figure in figures():
+    model, table = hospitals()
+    model.report(FOLDER / "report.html", title="Eight made hospitals", date="2026-11-16")
+    for name, figure in figures(model, table):
         with mpl.rc_context(STYLE):
             figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
         print(f"{name:12s} {(FOLDER / f'{name}.svg').stat().st_size / 1000:4.0f} kB")
 
 
-def figures() -> Iterator[tuple[str, Any]]:
+def figures(model: GlobalModel, table: pa.Table) -> Iterator[tuple[str, Any]]:
     """Draw each figure and say its name."""
-    model, table = hospitals()
     yield "heatmap", plot.heatmap(model).figure
     ratio = plot.heatmap(model, "ratio", first="distinguishing", most=20, clusters="alike")
     yield "ratio", ratio.figure
