@@ -5,9 +5,11 @@ The same code writes the same bytes, so that a change of a figure is seen as a c
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import matplotlib as mpl
@@ -34,14 +36,32 @@ STYLE = {"svg.hashsalt": "fedmerdel", "svg.fonttype": "none"}
 
 
 def main() -> None:
-    """Write every figure, and the report that they are from."""
+    """Write every figure, and a picture of the report that they are from."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     model, table = hospitals()
-    model.report(FOLDER / "report.html", title="Eight made hospitals", date="2026-11-16")
+    photograph(model)
     for name, figure in figures(model, table):
         with mpl.rc_context(STYLE):
             figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
         print(f"{name:12s} {(FOLDER / f'{name}.svg').stat().st_size / 1000:4.0f} kB")
+
+
+def photograph(model: GlobalModel) -> None:
+    """Write what a browser shows of the report's beginning, if there is a browser."""
+    browser = shutil.which("chromium")
+    if browser is None:
+        print("no Chromium: the picture of the report stays as it is")
+        return
+    from playwright.sync_api import sync_playwright
+
+    with TemporaryDirectory() as folder, sync_playwright() as play:
+        page = Path(folder) / "report.html"
+        model.report(page, title="Eight made hospitals", date="2026-11-16")
+        window = play.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page(
+            viewport={"width": 1280, "height": 1180}
+        )
+        window.goto(page.as_uri())
+        window.screenshot(path=FOLDER / "report.png")
 
 
 def figures(model: GlobalModel, table: pa.Table) -> Iterator[tuple[str, Any]]:
