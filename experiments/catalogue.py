@@ -10,6 +10,7 @@ from experiments.studies import (
     merging,
     mnist,
     selection,
+    sizes,
     variants,
 )
 
@@ -20,6 +21,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         frequency.ELBO_CURVES,
         merging.GLOBAL,
         merging.HETEROGENEOUS,
+        sizes.SIZES,
         variants.P,
         variants.SEPARABLE,
         selection.SELECTION,

@@ -9,7 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedmerdel import GlobalModel, SiteSummary, cli
+from fedmerdel import GlobalModel, SiteSummary
+from fedmerdel.commands import centre, site
 from fedmerdel.release.folder import summary_files
 from tests.command_line import (
     INIT,
@@ -220,7 +221,7 @@ def test_what_can_be_refused_before_the_work_is(
         raise AssertionError
 
     monkeypatch.chdir(exchanged)
-    monkeypatch.setattr(cli, work, too_late)
+    monkeypatch.setattr(centre if work == "merge_onto" else site, work, too_late)
     said = run(*arguments)
     refused(said)
     assert "internal" not in said.err
