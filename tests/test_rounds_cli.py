@@ -9,8 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedmerdel import GlobalModel, SiteSummary
-from fedmerdel.commands import centre, site
+from fedmerdel import GlobalModel, SiteSummary, cli, commands
 from fedmerdel.release.folder import summary_files
 from tests.command_line import (
     INIT,
@@ -221,7 +220,7 @@ def test_what_can_be_refused_before_the_work_is(
         raise AssertionError
 
     monkeypatch.chdir(exchanged)
-    monkeypatch.setattr(centre if work == "merge_onto" else site, work, too_late)
+    monkeypatch.setattr(commands.centre if work == "merge_onto" else commands.site, work, too_late)
     said = run(*arguments)
     refused(said)
     assert "internal" not in said.err
