@@ -279,7 +279,7 @@ def test_mistakes_at_the_centre_are_one_line(three: tuple[Made, GlobalModel]) ->
 def test_under_a_policy_exchanges_don_t_drift_away_from_the_rows(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Four seeds gained 0.06 nats a row, and lost 0.05 with zeros taken for none, or more."""
+    """Four seeds lost 0.0004 nats a row at most, and 0.16 or more with zeros taken for none."""
     federation = made(
         seed, 4000, 8, 4, levels=(2, 3) * 8, beta=(0.5, 1.0), prior="learned",
         policy=POLICIES["opensafely"],
@@ -294,8 +294,8 @@ def test_under_a_policy_exchanges_don_t_drift_away_from_the_rows(
         assert all(bound is not None for bound in told)
         assert all(step.move == "" for step in record)
         gained.append((told[-1] - told[0]) / 4000)  # type: ignore[operator]
-    assert gained[0] > 0.03
-    assert gained[1] < -0.02
+    assert gained[0] > -0.01
+    assert gained[1] < -0.05
 
 
 def test_under_a_policy_the_elbo_is_unknown_where_a_site_is_absent() -> None:

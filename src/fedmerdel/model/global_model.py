@@ -21,10 +21,12 @@ from fedmerdel.mixture.similarity import MergeCriterion
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.centre_prior import centre_learns, centre_prior
+from fedmerdel.model.filling import filled_in
 from fedmerdel.model.lineage import Ancestor, Exchange
 from fedmerdel.model.names import changed, checked, inherited, name_of
 from fedmerdel.model.selecting import selected, selection_probability
 from fedmerdel.model.summaries import check_summaries, in_order, side_by_side
+from fedmerdel.release.disclosure import releases_exactly
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.protocol import Study
 
@@ -92,8 +94,19 @@ class GlobalModel:
 
         What the study learns of it is learned from the sum of the sites' statistics.
         """
-        n_components = sum(summary.n_components for summary in self.summaries)
-        return centre_prior(self.study, n_components, self.statistics.S)
+        if self.statistics is self.told:
+            return self.told_prior
+        return centre_prior(self.study, self.n_components, self.statistics.S)
+
+    @cached_property
+    def told_prior(self) -> Prior:
+        """The same, learned from what the sites told, nothing filled in."""
+        return centre_prior(self.study, self.n_components, self.told.S)
+
+    @property
+    def n_components(self) -> int:
+        """Components of the centre's prior."""
+        return sum(summary.n_components for summary in self.summaries)
 
     @cached_property
     def selection_probability(self) -> FloatArray:
@@ -127,17 +140,25 @@ class GlobalModel:
     def statistics(self) -> Statistics:
         """T, S and h of the global clusters.
 
-        Counts that sites replied as 0, and may not tell, are filled with what was expected.
+        Counts that disclosure control has hidden are filled with what is expected of them.
         """
+        if self.asked is not None or releases_exactly(self.study.policy):
+            return self.told
+        local = side_by_side(self.summaries)
+        return filled_in(self.study, local, list(self.groups), self.n_components)
+
+    @cached_property
+    def told(self) -> Statistics:
+        """The same as the sites sent them; replies with what was expected where they hide it."""
         return merged_statistics(side_by_side(self.summaries, self.asked), list(self.groups))
 
     @cached_property
     def lower_bound(self) -> float:
-        """The global ELBO in nats, from the summaries alone.
+        """The global ELBO in nats of what the sites told, from the summaries alone.
 
         Exact where no two clusters of one site are together, else a lower bound of it.
         """
-        return elbo(self.statistics, self.prior)
+        return elbo(self.told, self.told_prior)
 
     @cached_property
     def site_rows(self) -> FloatArray:

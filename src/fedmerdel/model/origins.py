@@ -66,7 +66,7 @@ def joins(model: GlobalModel) -> list[Join]:
         return []
     local, found = side_by_side(model.summaries), list[tuple[float, Join]]()
     for k, group in enumerate(model.groups):
-        merging = Merging(local, model.prior, [np.array([i]) for i in group])
+        merging = Merging(local, model.told_prior, [np.array([i]) for i in group])
         n_left, least = len(group), np.inf
         h = local.stats.h[group]
         gains = np.full((n_left, n_left), -np.inf)
