@@ -48,7 +48,7 @@ def test_the_whole_story(run, tmp_path: Path, suffix: str, packed: str) -> None:
     assert "Cluster 1: " in out
     assert "diabetes=1" in out
     assert "conditions a row" in out
-    assert "counts under 10 came as 0: the intervals allow for it" in " ".join(out.split())
+    assert "told as 0 stands for 0 to 9 rows: intervals allow for it" in " ".join(out.split())
     assert "died" in out
     assert "leeds" in out
 

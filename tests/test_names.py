@@ -26,7 +26,7 @@ from tests.federations import binary, made_study, summary_of
 from tests.test_merge_onto import nonsense, small_sites
 from tests.test_model_folder import content, made
 from tests.test_rounds import exchange, noisy, replies_of
-from tests.test_rounds_cli import first_merge
+from tests.test_rounds_cli import SITES, first_merge
 
 Run = Callable[..., Said]
 
@@ -404,6 +404,18 @@ def test_a_site_that_leaves_after_exchanges_leaves_the_names() -> None:
 
 
 # On the command line.
+
+
+def test_a_merge_into_the_same_folder_keeps_names(run: Run) -> None:
+    """A site comes later: the clusters that are still there keep theirs."""
+    first_merge(run)
+    folders = [f"{name}-0" for name in SITES]
+    done(run("merge", "study.toml", *folders[:-1], "-o", "model"))
+    done(run("name", "model", "--set", "0=Well"))
+    done(run("merge", "study.toml", *folders, "-o", "model"))
+    assert "Well" in GlobalModel.load("model").names
+    done(run("merge", "study.toml", *folders, "-o", "elsewhere"))
+    assert GlobalModel.load("elsewhere").names == ()
 
 
 def test_names_by_a_file_and_by_hand(run: Run, tmp_path: Path) -> None:

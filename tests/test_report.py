@@ -85,15 +85,19 @@ def test_the_headline(shown: Shown) -> None:
     model, page = shown
     tiles = [(tile.one("strong").text, tile.one("span").text) for tile in page.all(kind="tile")]
     sure = expected_certainty(model.statistics, model.prior, model.row_prior, model.site_rows).sure
-    bound = model.record[-1].elbo if model.record else model.lower_bound
     rows = sum(model.statistics.T)
+    bound: float | None = model.lower_bound
+    of_what = f", {model.lower_bound / rows:,.3f} a row"
+    if model.record and model.study.policy.name != "none":
+        # Counts that a policy has changed don't tell it: the sites did.
+        bound, of_what = model.record[-1].elbo, " of all rows, at the last exchange"
     assert bound is not None
     one, sites = model.n_clusters == 1, len(model.sites)
     assert tiles == [
         (str(model.n_clusters), "cluster" if one else "clusters"),
         (f"{rows:,.0f}", "rows at one site" if sites == 1 else f"rows at {sites} sites"),
         (percent(sure, 0), "of rows expected in a cluster with probability above 0.8"),
-        (f"{bound:,.0f}", f"ELBO in nats, {bound / rows:,.3f} a row"),
+        (f"{bound:,.0f}", f"ELBO in nats{of_what}"),
     ]
     assert page.one("h1").text == page.one("head").one("title").text == model.study.name
 
@@ -155,7 +159,8 @@ def test_the_card_of_each_cluster(shown: Shown) -> None:
         told = [p.text for p in card.all("p", "outcome")]
         assert told == [
             f"{name} {percent(rate.share)} ({percent(rate.low)} to {percent(rate.high)}); "
-            f"all rows {percent(overall[name].share)}"
+            f"all rows {percent(overall[name].share)} "
+            f"({percent(overall[name].low)} to {percent(overall[name].high)})"
             for name, rate in cluster.outcomes.items()
         ]
 
@@ -188,7 +193,8 @@ def test_outcomes_as_pictures(shown: Shown) -> None:
     for chart, heading, (name, overall) in zip(
         charts, section.all("h3"), rates_of_all(model).items(), strict=True
     ):
-        assert heading.text == f"{name}: {percent(overall.share)} of all rows"
+        interval = f"({percent(overall.low)} to {percent(overall.high)})"
+        assert heading.text == f"{name}: {percent(overall.share)} {interval} of all rows"
         assert set(chart.titles()) == {
             f"all rows: {percent(overall.share)}",
             *(
@@ -197,7 +203,7 @@ def test_outcomes_as_pictures(shown: Shown) -> None:
                 for c in model.describe()
             ),
         }
-    hint = "allows for counts under 10" in section.text
+    hint = "A count of 0 stands for 0 to 9 rows" in section.text
     assert hint == (model.study.policy.name == "opensafely")
 
 
@@ -232,7 +238,7 @@ def test_sites_by_clusters(shown: Shown) -> None:
             assert " ".join(told[at].split()) == f"{site}, {model.name(k)}: {percent(shares[k])}"
             at += 1
     assert everyone == ["all", *(percent(s, 0) for s in rows.sum(axis=0) / rows.sum()), ""]
-    assert present == ["at sites", *map(str, (rows > 0).sum(axis=0)), str(len(model.sites))]
+    assert present == ["told at sites", *map(str, (rows > 0).sum(axis=0)), str(len(model.sites))]
 
 
 def test_merges_and_their_gains(shown: Shown) -> None:

@@ -19,11 +19,12 @@ from fedmerdel.federation.merging import merged_statistics
 from fedmerdel.mixture.elbo import elbo
 from fedmerdel.mixture.predictive import draw
 from fedmerdel.mixture.prior import uniform_prior
-from fedmerdel.mixture.profile import Profile, counted_profile, profile, weight_intervals
+from fedmerdel.mixture.profile import counted_profile, mixed, profile, weight_intervals
 from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.model.certainty import N_BINS, N_DRAWN, SURE, expected_certainty
 from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.origins import MOST_SITES, joins, leave_out
+from fedmerdel.model.lineage import Exchange
+from fedmerdel.model.origins import MOST_SITES, elbo_course, joins, leave_out
 from fedmerdel.model.outcomes import rates, rates_at_sites, rates_of_all
 from fedmerdel.model.pixels import as_images
 from fedmerdel.model.summaries import side_by_side
@@ -101,7 +102,13 @@ def test_a_counted_profile_is_of_the_rows_with_an_entry(
             for m in range(start, end):
                 share = stats.S[k, m] / known if known > 0 else 0.0
                 assert found.prevalence[k, m] == pytest.approx(share)
-    assert found.overall == pytest.approx(found.weights @ found.prevalence)
+        known = sum(stats.S[:, start:end].ravel())
+        for m in range(start, end):
+            whole = sum(stats.S[:, m])
+            assert found.overall[m] == pytest.approx(whole / known if known > 0 else 0.0)
+            for k in range(stats.n_clusters):
+                part = stats.S[k, m] / whole if whole > 0 else 0.0
+                assert found.exclusivity[k, m] == pytest.approx(part)
     for measure in (found.ratio, found.exclusivity, found.information(offsets)):
         assert np.isfinite(measure).all()
     nobody = stats.S.sum(axis=0) == 0
@@ -111,11 +118,11 @@ def test_a_counted_profile_is_of_the_rows_with_an_entry(
 def test_clusters_that_are_alike_stand_side_by_side() -> None:
     a, b = np.full(6, 0.9), np.full(6, 0.1)
     levels = np.array([a, b, a - 0.02, b + 0.02, a - 0.04])
-    found = Profile(np.full(5, 0.2), levels, levels.mean(axis=0)).alike().tolist()
+    found = mixed(np.full(5, 0.2), levels).alike().tolist()
     assert sorted(found) == [0, 1, 2, 3, 4]
     places = sorted(found.index(k) for k in (0, 2, 4))
     assert places[2] - places[0] == 2
-    assert Profile(np.full(2, 0.5), levels[:2], levels[0]).alike().tolist() == [0, 1]
+    assert mixed(np.full(2, 0.5), levels[:2]).alike().tolist() == [0, 1]
 
 
 @settings(deadline=None, max_examples=30)
@@ -167,7 +174,12 @@ def test_expected_certainty_is_that_of_assigned_rows(seed: int, selecting: bool)
         n_rows = round(N_DRAWN * in_clusters.sum() / model.site_rows.sum())
         own = model.statistics._replace(T=in_clusters)
         levels, drawn_from = draw(own, model.prior, n_rows, rng)
-        values = [np.array(v.values)[levels[:, j]] for j, v in enumerate(MIXED)]
+        entries = np.add.reduceat(model.statistics.S, model.prior.offsets[:-1], axis=1)
+        known = rng.random(levels.shape) < (entries / model.statistics.T[:, None])[drawn_from]
+        values = [
+            pd.Series(np.array(v.values)[levels[:, j]]).where(known[:, j])
+            for j, v in enumerate(MIXED)
+        ]
         given_to = assign(
             model, pd.DataFrame(dict(zip(model.study.codebook.names, values, strict=True))), site
         )
@@ -192,6 +204,22 @@ def test_expected_certainty_is_that_of_assigned_rows(seed: int, selecting: bool)
             assert found.sure_of[k] == pytest.approx(
                 (most[inside] > SURE).mean(), abs=near(inside.sum())
             )
+
+
+def test_replies_that_were_taken_back_are_not_part_of_the_course() -> None:
+    model = made_model(3, n_sites=2)
+    steps = [
+        Exchange(1, -100.0, None, 3, 0.1, ()),
+        Exchange(2, -120.0, None, 3, 0.1, (), "taken back"),
+        Exchange(3, None, None, 3, 0.1, ("site 000",)),
+        Exchange(4, -90.0, 10.0, 3, 0.1, ()),
+    ]
+    assert elbo_course(replace(model, record=tuple(steps)), []) == ([1, 4], [-100.0, -90.0])
+    found = joins(model)
+    numbers, bounds = elbo_course(model, found)
+    assert numbers == list(range(len(found) + 1))
+    assert bounds[-1] == pytest.approx(model.lower_bound)
+    assert np.diff(bounds) == pytest.approx([join.gain for join in found])
 
 
 def test_one_cluster_is_certain_and_a_twin_is_not() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from fedmerdel.errors import DataError, OptionError
 from fedmerdel.federation.search import Search
 from fedmerdel.model.folder import check_model_place
 from fedmerdel.model.global_model import GlobalModel, merge_sites
+from fedmerdel.model.names import inherited
 from fedmerdel.model.names_file import NUMBER, read_names
 from fedmerdel.model.onto import merge_onto
 from fedmerdel.release.summary import SiteSummary
@@ -37,6 +39,7 @@ def merge(
         return
     with screen.status(f"merging {count(len(folders), 'site')}"):
         model = merge_sites(agreed, [SiteSummary.load(folder) for folder in folders], search)
+        model = _with_names_of(output, model)
         model.save(output)
     screen.print(
         f"{count(len(model.lineage), 'local cluster')} of {count(len(model.sites), 'site')} "
@@ -44,6 +47,16 @@ def merge(
         "site sent: if all of them may see that, send it to the sites."
     )
     show_next(f"fedmerdel describe {output}")
+
+
+def _with_names_of(output: Path, model: GlobalModel) -> GlobalModel:
+    """Keep the names of an earlier model of the study in the same place, where they still fit."""
+    if not (output / "names.csv").exists():
+        return model
+    before = GlobalModel.load(output)
+    if before.study.hash != model.study.hash or before.record:
+        return model
+    return replace(model, names=inherited(before.names, before.lineage, model.lineage))
 
 
 def _merge_onto(agreed: Study, folders: list[Path], onto: Path, output: Path) -> None:

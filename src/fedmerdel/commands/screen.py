@@ -120,8 +120,8 @@ def show_model(model: GlobalModel) -> None:
     )
     if smallest > 1:
         screen.print(
-            f"A site's counts under {smallest} came as 0: the intervals allow for it, shares of "
-            "levels near 0% may be higher."
+            f"A count that a site told as 0 stands for 0 to {smallest - 1} rows: intervals allow "
+            "for it, and shares of levels are filled with what is expected of it."
         )
 
 

@@ -12,6 +12,7 @@ from fedmerdel.commands.screen import count, screen, show_check, show_next, show
 from fedmerdel.errors import DataError, FileError, OptionError
 from fedmerdel.files import check_place, write_text
 from fedmerdel.model.broadcast import Broadcast
+from fedmerdel.model.certainty import SURE
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.records.draft import UnusableError, draft_study
 from fedmerdel.release.folder import check_summary_place
@@ -155,10 +156,10 @@ def assign_rows(
         opened = open_site_table(table)
         assigned = assign(merged, opened, site, n_jobs=threads)
         write_labels(output, assigned, row_ids(merged.study, opened), merged.study.row_id)
-    sure = (assigned.probabilities.max(axis=1) > 0.8).mean()
+    sure = (assigned.probabilities.max(axis=1) > SURE).mean()
     screen.print(
-        f"{count(len(assigned.labels), 'row')} assigned, {sure:.0%} with a probability above 0.8. "
-        f"{output} holds a line a row: it stays here."
+        f"{count(len(assigned.labels), 'row')} assigned, {sure:.0%} with a probability above "
+        f"{SURE}. {output} holds a line a row: it stays here."
     )
 
 

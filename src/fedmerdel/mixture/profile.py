@@ -27,22 +27,20 @@ class Profile(NamedTuple):
         Share of the cluster's rows at the level.
     overall : float64 array (M,)
         Share of all rows at the level.
+    exclusivity : float64 array (K, M)
+        Share of all rows at the level that are in the cluster.
     """
 
     weights: FloatArray
     prevalence: FloatArray
     overall: FloatArray
+    exclusivity: FloatArray
 
     @property
     def ratio(self) -> FloatArray:
         """Observed over expected: prevalence over that of all rows, (K, M); 1 of nothing."""
         known = self.overall > 0
         return np.where(known, self.prevalence / np.where(known, self.overall, 1.0), 1.0)
-
-    @property
-    def exclusivity(self) -> FloatArray:
-        """Share of all rows at the level that are in the cluster, (K, M)."""
-        return self.weights[:, None] * self.ratio
 
     def information(self, offsets: IntArray) -> FloatArray:
         """Return what each variable tells of a row's cluster: mutual information in nats, (P,)."""
@@ -61,8 +59,13 @@ class Profile(NamedTuple):
 
 def profile(stats: Statistics, prior: Prior) -> Profile:
     """Return the posterior means of a mixture, and of all rows together."""
-    weights, prevalence = mean_weights(stats, prior), mean_levels(stats, prior)
-    return Profile(weights, prevalence, weights @ prevalence)
+    return mixed(mean_weights(stats, prior), mean_levels(stats, prior))
+
+
+def mixed(weights: FloatArray, prevalence: FloatArray) -> Profile:
+    """Return the profile of clusters with these weights and shares of levels."""
+    joint = weights[:, None] * prevalence
+    return Profile(weights, prevalence, joint.sum(axis=0), _shares_of(joint))
 
 
 def counted_profile(stats: Statistics, offsets: IntArray) -> Profile:
@@ -72,9 +75,14 @@ def counted_profile(stats: Statistics, offsets: IntArray) -> Profile:
         total = level_totals(counts, offsets)
         return np.asarray(counts / np.where(total > 0, total, 1.0))
 
-    prevalence = shares(stats.S)
-    weights = stats.T / stats.T.sum()
-    return Profile(weights, prevalence, weights @ prevalence)
+    weights, overall = stats.T / stats.T.sum(), shares(stats.S.sum(axis=0))
+    return Profile(weights, shares(stats.S), overall, _shares_of(stats.S))
+
+
+def _shares_of(joint: FloatArray) -> FloatArray:
+    """Return each cluster's share of a column's sum; 0 of nothing."""
+    total = joint.sum(axis=0)
+    return np.asarray(joint / np.where(total > 0, total, 1.0))
 
 
 def weight_intervals(stats: Statistics, prior: Prior) -> FloatArray:

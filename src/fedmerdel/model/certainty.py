@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from fedmerdel.mixture.expectations import expectations, expected_log_weights
 from fedmerdel.mixture.predictive import draw
-from fedmerdel.mixture.prior import FloatArray, Prior
+from fedmerdel.mixture.prior import FloatArray, Prior, sum_levels
 from fedmerdel.mixture.statistics import Statistics
 
 SURE = 0.8
@@ -45,7 +45,8 @@ def expected_certainty(
 ) -> Certainty:
     """Draw rows from the clusters, the same every time, and give them to clusters.
 
-    As at the sites: each has its own shares of the clusters, and they count where rows are given.
+    As at the sites: each has its own shares of the clusters, which count where rows are given, and
+    entries are missing as often as there.
 
     Parameters
     ----------
@@ -59,13 +60,17 @@ def expected_certainty(
     rng = np.random.default_rng(0)
     log_levels = expectations(stats, row_prior).log_levels.T
     n_clusters = stats.n_clusters
+    # A cluster's counts of a variable sum to its rows with an entry.
+    entries = sum_levels(stats.S, row_prior.offsets)
+    observed = entries / np.maximum(stats.T, 1e-300)[:, None]
     given_to, size, sure = np.zeros((n_clusters, n_clusters)), np.zeros(n_clusters), 0.0
     surely, histogram = np.zeros(n_clusters), np.zeros(N_BINS)
     for rows, n_drawn in zip(site_rows, _shared_out(site_rows.sum(axis=1)), strict=True):
         X, drawn = draw(stats._replace(T=rows), prior, n_drawn, rng)
         log_rho = np.tile(expected_log_weights(rows, row_prior), (n_drawn, 1))
+        missing = rng.random(X.shape) >= observed[drawn]
         for j, start in enumerate(row_prior.offsets[:-1]):
-            log_rho += log_levels[start + X[:, j]]
+            log_rho += np.where(missing[:, j, None], 0.0, log_levels[start + X[:, j]])
         r = np.exp(log_rho - logsumexp(log_rho, axis=1, keepdims=True))
         given, most = r.argmax(axis=1), r.max(axis=1)
         np.add.at(given_to, (drawn, given), 1.0)

@@ -73,7 +73,7 @@ def describe(model: GlobalModel) -> tuple[Cluster, ...]:
     """Describe every cluster of a model."""
     stats, codebook = model.statistics, model.study.codebook
     found = profile(stats, model.prior)
-    weights, prevalence, _ = found
+    weights, prevalence = found.weights, found.prevalence
     ratios, exclusivity = found.ratio, found.exclusivity
     names = [(v.name, level) for v in codebook.variables for level in v.levels]
     yes = condition_levels(codebook)

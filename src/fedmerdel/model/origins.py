@@ -93,6 +93,27 @@ def joins(model: GlobalModel) -> list[Join]:
     return [join for _, join in sorted(found, key=lambda each: -each[0])]
 
 
+def elbo_course(model: GlobalModel, found: list[Join]) -> tuple[list[int], list[float]]:
+    """Return the ELBO after each exchange or, before any, after each merge: numbers, and nats.
+
+    Exchanges whose replies were taken back, or after which it is not known, are left out.
+
+    Parameters
+    ----------
+    model : GlobalModel
+        The model.
+    found : list of Join
+        Its merges, as `joins` returns them.
+    """
+    if model.record:
+        known = [step for step in model.record if step.move != "taken back"]
+        told = {step.number: step.elbo for step in known if step.elbo is not None}
+        return list(told), list(told.values())
+    gains = [join.gain for join in found]
+    course = model.lower_bound - sum(gains) + np.cumsum([0.0, *gains])
+    return list(range(len(course))), course.tolist()
+
+
 def leave_out(model: GlobalModel) -> list[LeftOut]:
     """Find the clusters anew without each site in turn, from the summaries alone.
 

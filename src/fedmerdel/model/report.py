@@ -85,6 +85,7 @@ def _facts(model: GlobalModel, date: str) -> list[tuple[str, str]]:
         ("Identifier of the study", study.hash[:16]),
         ("Sites", ", ".join(model.sites)),
         ("Rows", f"{float(model.statistics.T.sum()):,.0f}"),
+        ("Weights", "none" if study.weight is None else f"{study.weight}: rows are sums of these"),
         ("Variables", f"{len(study.codebook.names)}"),
         ("Outcomes", ", ".join(study.outcomes) or "none"),
         ("Disclosure control", rule),
@@ -111,14 +112,26 @@ def _headline(model: GlobalModel, sure: Certainty) -> list[dict[str, str]]:
         },
         {
             "value": f"{bound:,.0f}" if bound is not None else "–",
-            "text": "ELBO in nats" + (f", {bound / rows:,.3f} a row" if bound is not None else ""),
+            "text": "ELBO in nats" + _a_row(model, bound, rows),
         },
     ]
 
 
+def _a_row(model: GlobalModel, bound: float | None, rows: float) -> str:
+    """Return the ELBO for each row, where it is that of the rows that were told."""
+    if bound is None:
+        return ""
+    if model.record and not releases_exactly(model.study.policy):
+        return " of all rows, at the last exchange"
+    return f", {bound / rows:,.3f} a row"
+
+
 def _elbo(model: GlobalModel) -> float | None:
-    """Return the ELBO that is known: after exchanges the one that they told."""
-    return model.record[-1].elbo if model.record else model.lower_bound
+    """Return the ELBO that is known: counts that a policy changes tell it in exchanges only."""
+    if not model.record or releases_exactly(model.study.policy):
+        return model.lower_bound
+    kept = [step for step in model.record if step.move != "taken back"]
+    return kept[-1].elbo if kept else None
 
 
 def _heat(model: GlobalModel, clusters: tuple[Cluster, ...], found: Profile) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def cards(model: GlobalModel, clusters: tuple[Cluster, ...]) -> list[dict[str, A
                 "mean_conditions": cluster.mean_conditions,
                 "marks": marks[:N_MARKS],
                 "outcomes": [
-                    {"name": name, "rate": rate, "overall": overall[name].share}
+                    {"name": name, "rate": rate, "overall": overall[name]}
                     for name, rate in cluster.outcomes.items()
                 ],
                 "sites": [

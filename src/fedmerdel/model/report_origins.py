@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from fedmerdel.model.certainty import SURE, Certainty
 from fedmerdel.model.describe import Cluster
 from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.origins import Join, joins, leave_out
+from fedmerdel.model.origins import Join, elbo_course, joins, leave_out
 from fedmerdel.report.charts import Node, histogram, line, ribbons
 
 MOST_BLOCKS = 150
@@ -32,9 +33,8 @@ def origins(model: GlobalModel, clusters: tuple[Cluster, ...]) -> dict[str, Any]
     found = joins(model)
     trace = None
     if found:
-        total = model.lower_bound - sum(join.gain for join in found)
-        course = total + np.cumsum([0.0, *(join.gain for join in found)])
-        trace = line(course.tolist(), list(range(len(course))), ("merges", "ELBO in nats"))
+        numbers, bounds = elbo_course(model, found)
+        trace = line(bounds, numbers, ("merges", "ELBO in nats"))
     texts = [f"{a.site}: {a.local_cluster}" for a in lineage]
     return {
         "diagram": ribbons(
@@ -87,12 +87,9 @@ def course(model: GlobalModel) -> dict[str, Any] | None:
     """Return what the exchanges have brought, if there were any."""
     if not model.record:
         return None
-    known = [step for step in model.record if step.elbo is not None]
-    chart = None
-    if len(known) > 1:
-        y = [float(step.elbo or 0.0) for step in known]
-        chart = line(y, [step.number for step in known], ("exchange", "ELBO in nats"))
-    return {"chart": chart, "steps": model.record}
+    numbers, bounds = elbo_course(model, [])
+    chart = line(bounds, numbers, ("exchange", "ELBO in nats")) if len(bounds) > 1 else None
+    return {"chart": chart, "steps": model.record, "stale": ", ".join(model.record[-1].stale)}
 
 
 def certainty(model: GlobalModel, sure: Certainty, clusters: tuple[Cluster, ...]) -> dict[str, Any]:
@@ -133,8 +130,9 @@ def left_out(model: GlobalModel) -> dict[str, Any] | None:
             {
                 "number": k,
                 "name": model.name(k),
-                "mean": float(np.mean(list(known.values()))),
-                "least": known[worst],
+                # Without its only site it is gone: how alike it stays elsewhere says little.
+                "mean": nan if alone else float(np.mean(list(known.values()))),
+                "least": nan if alone else known[worst],
                 "site": f"only at {alone[0]}" if alone else worst if known[worst] < 1 else "–",
             }
         )

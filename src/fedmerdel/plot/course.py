@@ -9,7 +9,7 @@ import numpy as np
 from fedmerdel.errors import OptionError
 from fedmerdel.mixture.prior import FloatArray
 from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.origins import joins
+from fedmerdel.model.origins import elbo_course, joins
 from fedmerdel.plot.canvas import TEXT, axes, bare
 from fedmerdel.plot.subject import either
 from fedmerdel.report.colours import CYCLE
@@ -65,15 +65,11 @@ def elbo(model: Any, *, seconds: bool = False, ax: Axes | None = None) -> Axes:
 
 
 def _of_global(model: GlobalModel) -> tuple[FloatArray, FloatArray, str]:
-    if model.record:
-        known = [(step.number, step.elbo) for step in model.record if step.elbo is not None]
-        if not known:
-            raise OptionError("model: the ELBO is known after none of its exchanges")
-        x, y = np.array(known, dtype=np.float64).T
-        return x, y, "exchange"
-    gains = [join.gain for join in joins(model)]
-    y = model.lower_bound - sum(gains) + np.cumsum([0.0, *gains])
-    return np.arange(float(len(y))), y, "merges of local clusters"
+    meaning = "exchange" if model.record else "merges of local clusters"
+    x, y = elbo_course(model, joins(model))
+    if not y:
+        raise OptionError("model: the ELBO is known after none of its exchanges")
+    return np.array(x, dtype=np.float64), np.array(y), meaning
 
 
 def _whole_numbers(ax: Axes, y: FloatArray, whole: bool) -> None:

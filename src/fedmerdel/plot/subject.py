@@ -11,7 +11,7 @@ import numpy as np
 
 from fedmerdel.errors import OptionError
 from fedmerdel.mixture.prior import FloatArray
-from fedmerdel.mixture.profile import Profile, profile
+from fedmerdel.mixture.profile import Profile, mixed, profile
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.study.conditions import level_texts
@@ -90,7 +90,7 @@ def clusters_of(model: Any) -> Clusters:
         weights: FloatArray = model.weights_
         codebook: Codebook = model.codebook_
         return Clusters(
-            Profile(weights, prevalence, weights @ prevalence),
+            mixed(weights, prevalence),
             codebook,
             level_texts(codebook, {}),
             tuple(f"cluster {k}" for k in range(len(weights))),

@@ -16,6 +16,9 @@ from fedmerdel.errors import FileError
 from fedmerdel.files import check_place
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, on, share_colour
 
+OWN_FILES = ("model.json", "summary.json", "broadcast.json")
+"""Where one of these is, or above it, a folder has its own files and no other."""
+
 ASSETS = files("fedmerdel.report") / "assets"
 
 
@@ -64,7 +67,10 @@ def check_page_place(path: str | Path) -> None:
     check_place(target)
     if target.is_dir():
         raise FileError(f"{str(target)!r} is a folder: name an HTML file in it")
-    if any((target.parent / name).exists() for name in ("model.json", "summary.json")):
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise FileError(f"file {str(target)!r}: a page's name ends in .html")
+    folders = target.resolve().parents
+    if any((folder / name).exists() for folder in folders for name in OWN_FILES):
         raise FileError(
             f"file {str(target)!r} would be in the folder of a model or a summary, which has its "
             "files and no other: name a place outside it"
