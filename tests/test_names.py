@@ -26,7 +26,7 @@ from tests.federations import binary, made_study, summary_of
 from tests.test_merge_onto import nonsense, small_sites
 from tests.test_model_folder import content, made
 from tests.test_rounds import exchange, noisy, replies_of
-from tests.test_rounds_cli import SITES, first_merge
+from tests.test_rounds_cli import first_merge
 
 Run = Callable[..., Said]
 
