@@ -23,6 +23,7 @@ BENCHMARKS = {
     "traces": "The ELBO over time",
     "federation": "One-shot federation",
     "real_tables": "One-shot federation of real tables",
+    "hidden": "One shot under a disclosure policy",
     "rounds": "Exchanges: from one shot to pooled quality",
     "learned_prior": "The learned prior against the fixed one",
     "selection": "The paper's variable selection",

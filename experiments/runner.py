@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -19,10 +18,9 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from threadpoolctl import threadpool_limits
 
 from experiments.experiment import Experiment, Row, Scale, Task
-
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def run_experiment(experiment: Experiment, scale: Scale, folder: Path, jobs: int) -> pd.DataFrame:
@@ -65,22 +63,19 @@ def _results(experiment: Experiment, tasks: list[Task], jobs: int) -> Iterator[l
         for task in tasks:
             yield _do(experiment.name, task)
         return
-    with ProcessPoolExecutor(jobs, initializer=_alone) as pool:
+    with ProcessPoolExecutor(jobs) as pool:
         futures = [pool.submit(_do, experiment.name, task) for task in tasks]
         for future in as_completed(futures):
             yield future.result()
-
-
-def _alone() -> None:
-    for name in ONE_THREAD:
-        os.environ[name] = "1"
 
 
 def _do(name: str, task: Task) -> list[Row]:
     """Do one task, in whatever process; experiments are looked up by name."""
     experiment: Experiment = import_module("experiments.catalogue").EXPERIMENTS[name]
     began = time.process_time()
-    rows = experiment.run(task)
+    # Libraries are loaded by now, so variables of the environment would come too late.
+    with threadpool_limits(1):
+        rows = experiment.run(task)
     told: Row = {
         "task_seconds": time.process_time() - began,
         "fedmerdel": version("fedmerdel"),
