@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from experiments.__main__ import write_findings
 from experiments.catalogue import EXPERIMENTS
 from experiments.data import federation, shrink
 from experiments.experiment import Experiment, Row, Task
@@ -17,6 +18,7 @@ from experiments.runner import run_experiment
 from experiments.studies.mnist import classification_rates
 
 ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs" / "results"
 
 
 @pytest.mark.filterwarnings("ignore::fedmerdel.ConstantColumnWarning")
@@ -111,3 +113,12 @@ def test_images_shrink_by_bilinear_interpolation() -> None:
     assert small.shape == (16, 16)
     np.testing.assert_allclose(small[0], np.clip((np.arange(16) + 0.5) * 28 / 16 - 0.5, 0, 27))
     np.testing.assert_allclose(shrink(np.ones((2, 28, 28))), 1.0)
+
+
+def test_the_findings_are_those_of_the_results(tmp_path: Path) -> None:
+    """The page of findings is written from the rows that are kept beside it."""
+    write_findings(RESULTS / "data", tmp_path)
+    written = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert written == (RESULTS / "README.md").read_text(encoding="utf-8")
+    assert "<!--" not in written
+    assert "@@" not in written

@@ -85,7 +85,7 @@ def test_the_headline(shown: Shown) -> None:
     model, page = shown
     tiles = [(tile.one("strong").text, tile.one("span").text) for tile in page.all(kind="tile")]
     sure = expected_certainty(model.statistics, model.prior, model.row_prior, model.site_rows).sure
-    rows = sum(model.statistics.T)
+    rows = model.site_rows.sum()
     bound: float | None = model.lower_bound
     of_what = f", {model.lower_bound / rows:,.3f} a row"
     if model.record and model.study.policy.name != "none":
@@ -111,7 +111,7 @@ def test_the_facts(shown: Shown) -> None:
     assert facts["Study"] == model.study.name
     assert model.study.hash.startswith(facts["Identifier of the study"])
     assert facts["Sites"] == ", ".join(model.sites)
-    assert facts["Rows"] == f"{model.statistics.T.sum():,.0f}"
+    assert facts["Rows"] == f"{model.site_rows.sum():,.0f}"
     assert facts["Variables"] == str(len(model.study.codebook.names))
     assert facts["Outcomes"] == (", ".join(model.study.outcomes) or "none")
     rules = {
@@ -283,7 +283,7 @@ def test_the_diagram_of_origins(shown: Shown) -> None:
     diagram = page.one(id="origins").one("svg", "ribbons")
     said = diagram.titles()
     for k in range(model.n_clusters):
-        assert f"{model.name(k)}: {model.statistics.T[k]:,.0f} rows" in said
+        assert f"{model.name(k)}: {model.site_rows[:, k].sum():,.0f} rows" in said
     for a in model.lineage:
         if a.rows and not model.record:
             local = f"{a.site}: {a.local_cluster}"
@@ -381,7 +381,7 @@ def test_the_heatmaps_numbers_to_six_digits(shown: Shown) -> None:
         assert column["information"] == pytest.approx(told[column["variable"]], rel=5e-6)
     names = model.names or ("",) * model.n_clusters
     assert heat["clusters"] == [
-        {"number": k, "name": names[k], "rows": round(float(model.statistics.T[k]))}
+        {"number": k, "name": names[k], "rows": round(float(model.site_rows[:, k].sum()))}
         for k in range(model.n_clusters)
     ]
     clusters = model.describe()

@@ -127,7 +127,7 @@ def show_model(model: GlobalModel) -> None:
 
 def show_exchange(model: GlobalModel) -> None:
     """Show what the last exchange brought, and whether another one would pay."""
-    step, rows = model.record[-1], float(model.statistics.T.sum())
+    step, rows = model.record[-1], float(model.site_rows.sum())
     told = f"Exchange {step.number}: {count(model.n_clusters, 'cluster')}"
     if step.elbo is not None:
         told += f", ELBO {step.elbo:,.1f} nats"

@@ -46,7 +46,7 @@ class Cluster:
     name : str
         What it is called; "cluster 3" if it has no name.
     rows, share : float
-        Its rows, and their share of all.
+        Its rows as the sites told them, and its share of all rows.
     mean_conditions : float or None
         Mean number of conditions of a row: variables whose two levels are 0 and 1, no and
         yes, n and y, false and true, or absent and present, in any case and order. Others
@@ -71,13 +71,14 @@ class Cluster:
 
 def describe(model: GlobalModel) -> tuple[Cluster, ...]:
     """Describe every cluster of a model."""
-    stats, codebook = model.statistics, model.study.codebook
-    found = profile(stats, model.prior)
+    codebook = model.study.codebook
+    found = profile(model.statistics, model.prior)
     weights, prevalence = found.weights, found.prevalence
     ratios, exclusivity = found.ratio, found.exclusivity
     names = [(v.name, level) for v in codebook.variables for level in v.levels]
     yes = condition_levels(codebook)
     shares = model.site_rows / model.site_rows.sum(axis=1, keepdims=True)
+    told = model.site_rows.sum(axis=0)
     outcomes = rates(model)
     clusters = []
     for k in range(model.n_clusters):
@@ -96,7 +97,7 @@ def describe(model: GlobalModel) -> tuple[Cluster, ...]:
             Cluster(
                 number=k,
                 name=model.name(k),
-                rows=float(stats.T[k]),
+                rows=float(told[k]),
                 share=float(weights[k]),
                 mean_conditions=float(prevalence[k, yes].sum()) if len(yes) else None,
                 conditions=conditions,

@@ -84,7 +84,7 @@ def _facts(model: GlobalModel, date: str) -> list[tuple[str, str]]:
         ("Study", study.name),
         ("Identifier of the study", study.hash[:16]),
         ("Sites", ", ".join(model.sites)),
-        ("Rows", f"{float(model.statistics.T.sum()):,.0f}"),
+        ("Rows", f"{float(model.site_rows.sum()):,.0f}"),
         ("Weights", "none" if study.weight is None else f"{study.weight}: rows are sums of these"),
         ("Variables", f"{len(study.codebook.names)}"),
         ("Outcomes", ", ".join(study.outcomes) or "none"),
@@ -98,7 +98,7 @@ def _facts(model: GlobalModel, date: str) -> list[tuple[str, str]]:
 
 
 def _headline(model: GlobalModel, sure: Certainty) -> list[dict[str, str]]:
-    rows, bound = float(model.statistics.T.sum()), _elbo(model)
+    rows, bound = float(model.site_rows.sum()), _elbo(model)
     sites = "one site" if len(model.sites) == 1 else f"{len(model.sites)} sites"
     return [
         {

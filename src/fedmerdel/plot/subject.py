@@ -103,7 +103,7 @@ def clusters_of(model: Any) -> Clusters:
         codebook,
         level_texts(codebook, dict(found.study.labels)),
         names_of(found),
-        tuple(f"{rows:,.0f}" for rows in found.statistics.T),
+        tuple(f"{rows:,.0f}" for rows in found.site_rows.sum(axis=0)),
         "rows",
     )
 
