@@ -16,8 +16,8 @@ from fedmerdel import GlobalModel, OptionError, update_site
 from fedmerdel.errors import FileError
 from fedmerdel.mixture.profile import counted_profile
 from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.model.origins import MOST_BLOCKS
 from fedmerdel.model.report import report_page
-from fedmerdel.model.report_origins import MOST_BLOCKS
 from fedmerdel.release.review import review_tables
 from fedmerdel.release.review_page import review_page, write_review
 from fedmerdel.study.codebook import Variable

@@ -12,6 +12,9 @@ from fedmerdel.mixture.prior import FloatArray, IntArray
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.summaries import side_by_side
 
+MOST_BLOCKS = 150
+"""Local clusters in a diagram; with more, the sites are its blocks."""
+
 MOST_SITES = 30
 """Leaving out each of more sites than this would take long."""
 
@@ -91,6 +94,20 @@ def joins(model: GlobalModel) -> list[Join]:
                 gains[min(a, other), max(a, other)] = gain
             n_left -= 1
     return [join for _, join in sorted(found, key=lambda each: -each[0])]
+
+
+def rows_from(model: GlobalModel) -> tuple[bool, FloatArray]:
+    """Return the rows that came to each cluster from each local one, (C, K), in lineage's order.
+
+    From each site instead, (sites, K), if there are too many to draw, and after exchanges, whose
+    clusters are counted and not merged; whether it is so comes first.
+    """
+    if model.record or len(model.lineage) > MOST_BLOCKS:
+        return True, model.site_rows
+    flow = np.zeros((len(model.lineage), model.n_clusters))
+    for at, ancestor in enumerate(model.lineage):
+        flow[at, ancestor.cluster] = ancestor.rows
+    return False, flow
 
 
 def elbo_course(model: GlobalModel, found: list[Join]) -> tuple[list[int], list[float]]:

@@ -7,7 +7,46 @@ import re
 import numpy as np
 
 from fedmerdel.errors import OptionError
+from fedmerdel.mixture.predictive import draw
 from fedmerdel.mixture.prior import FloatArray
+from fedmerdel.mixture.profile import profile
+from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.study.conditions import shown_levels
+
+
+def cluster_images(model: GlobalModel, shape: tuple[int, int], n_drawn: int) -> FloatArray:
+    """Return the mean image of each cluster, and some that it makes up, the same every time.
+
+    Parameters
+    ----------
+    model : GlobalModel
+        Its variables are pixels, off or on.
+    shape : (int, int)
+        Lines and columns.
+    n_drawn : int
+        Images drawn from each cluster.
+
+    Returns
+    -------
+    float64 array (K, 1 + n_drawn, lines, columns)
+        The mean comes first.
+
+    Raises
+    ------
+    OptionError
+        If variables are no pixels of such an image.
+    """
+    codebook = model.study.codebook
+    at = shown_levels(codebook)
+    if (codebook.n_levels != 2).any():
+        raise OptionError("image_shape: every variable must have two levels, a pixel's off and on")
+    means, rng = profile(model.statistics, model.prior).prevalence[:, at], np.random.default_rng(0)
+    found = []
+    for k in range(model.n_clusters):
+        X, _ = draw(model.statistics.take(np.array([k])), model.prior, n_drawn, rng)
+        on = X == np.array(at) - codebook.level_offsets[:-1]
+        found.append(as_images(np.vstack([means[k], on]), codebook.names, shape))
+    return np.array(found)
 
 
 def as_images(rows: FloatArray, names: tuple[str, ...], shape: tuple[int, int]) -> FloatArray:

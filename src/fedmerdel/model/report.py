@@ -63,7 +63,7 @@ def report_page(
         left_out=left_out(model),
         selection=_selection(model),
         disclosure=_disclosure(model),
-        images=images(model, found, image_shape),
+        images=images(model, image_shape),
         smallest=model.study.policy.smallest,
         n_sites=len(model.sites),
     )

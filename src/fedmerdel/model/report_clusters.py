@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.errors import OptionError
-from fedmerdel.mixture.predictive import draw
-from fedmerdel.mixture.profile import Profile, weight_intervals
+from fedmerdel.mixture.profile import weight_intervals
 from fedmerdel.model.describe import Cluster
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.outcomes import rates_at_sites, rates_of_all
-from fedmerdel.model.pixels import as_images
+from fedmerdel.model.pixels import cluster_images
 from fedmerdel.report.charts import intervals
 from fedmerdel.report.picture import picture
 from fedmerdel.study.conditions import level_texts, shown_levels
@@ -110,24 +108,12 @@ def sites(model: GlobalModel) -> dict[str, Any]:
     }
 
 
-def images(
-    model: GlobalModel, found: Profile, shape: tuple[int, int] | None
-) -> list[dict[str, Any]]:
+def images(model: GlobalModel, shape: tuple[int, int] | None) -> list[dict[str, Any]]:
     """Return the mean image of each cluster and some drawn from it."""
     if shape is None:
         return []
-    codebook = model.study.codebook
-    at = shown_levels(codebook)
-    if (codebook.n_levels != 2).any():
-        raise OptionError("image_shape: every variable must have two levels, a pixel's off and on")
-    rng = np.random.default_rng(0)
     pages = []
-    for k in range(model.n_clusters):
-        X, _ = draw(model.statistics.take(np.array([k])), model.prior, N_DRAWN, rng)
-        on = X == np.array(at) - codebook.level_offsets[:-1]
-        images = as_images(
-            np.vstack([found.prevalence[k, at], on.astype(np.float64)]), codebook.names, shape
-        )
-        mean, *drawn = (picture(image) for image in images)
-        pages.append({"number": k, "name": model.name(k), "mean": mean, "drawn": drawn})
+    for k, (mean, *drawn) in enumerate(cluster_images(model, shape, N_DRAWN)):
+        shown = [picture(image) for image in drawn]
+        pages.append({"number": k, "name": model.name(k), "mean": picture(mean), "drawn": shown})
     return pages

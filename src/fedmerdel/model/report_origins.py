@@ -10,32 +10,23 @@ import numpy as np
 from fedmerdel.model.certainty import SURE, Certainty
 from fedmerdel.model.describe import Cluster
 from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.origins import Join, elbo_course, joins, leave_out
+from fedmerdel.model.origins import Join, elbo_course, joins, leave_out, rows_from
 from fedmerdel.report.charts import Node, histogram, line, ribbons
-
-MOST_BLOCKS = 150
-"""Local clusters in a diagram; with more, the sites are its blocks."""
 
 
 def origins(model: GlobalModel, clusters: tuple[Cluster, ...]) -> dict[str, Any]:
     """Return where the local clusters went: a diagram, and each merge with its gain."""
     lineage = model.lineage
-    by_site = len(lineage) > MOST_BLOCKS or bool(model.record)
-    if not by_site:
-        left = [Node(f"{a.site}: {a.local_cluster}", a.rows) for a in lineage]
-        flow = np.zeros((len(lineage), model.n_clusters))
-        for at, ancestor in enumerate(lineage):
-            flow[at, ancestor.cluster] = ancestor.rows
-    else:
-        flow = model.site_rows
-        left = [Node(site, float(flow[b].sum())) for b, site in enumerate(model.sites)]
+    texts = [f"{a.site}: {a.local_cluster}" for a in lineage]
+    by_site, flow = rows_from(model)
+    blocks = zip(model.sites if by_site else texts, flow.sum(axis=1), strict=True)
+    left = [Node(text, float(rows)) for text, rows in blocks]
     right = [Node(model.name(c.number), c.rows, c.number) for c in clusters]
     found = joins(model)
     trace = None
     if found:
         numbers, bounds = elbo_course(model, found)
         trace = line(bounds, numbers, ("merges", "ELBO in nats"))
-    texts = [f"{a.site}: {a.local_cluster}" for a in lineage]
     return {
         "diagram": ribbons(
             left,

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.mixture.predictive import draw
 from fedmerdel.mixture.prior import FloatArray
-from fedmerdel.mixture.profile import profile
 from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.pixels import as_images
+from fedmerdel.model.pixels import cluster_images
 from fedmerdel.plot.canvas import INK, LITERAL, new_figure
 from fedmerdel.plot.subject import LONGEST, global_model
-from fedmerdel.study.conditions import shown_levels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,22 +65,15 @@ def images(model: Any, shape: tuple[int, int], n_drawn: int = 3) -> Figure:
 
 def _strips(model: GlobalModel, shape: tuple[int, int], n_drawn: int) -> list[FloatArray]:
     """Return the images of each cluster side by side, nan between them."""
-    codebook = model.study.codebook
-    at = shown_levels(codebook)
-    if len(at) != len(codebook.names):
-        raise OptionError("shape: every variable must have two levels, a pixel's off and on")
-    means, rng = profile(model.statistics, model.prior).prevalence[:, at], np.random.default_rng(0)
+    try:
+        found = cluster_images(model, shape, n_drawn)
+    except OptionError as error:
+        raise OptionError(str(error).removeprefix("image_")) from None
     gap = np.full((shape[0], max(shape[1] // 10, 1)), np.nan)
-    strips = []
-    for k in range(model.n_clusters):
-        X, _ = draw(model.statistics.take(np.array([k])), model.prior, n_drawn, rng)
-        on = X == np.array(at) - codebook.level_offsets[:-1]
-        try:
-            mean, *drawn = as_images(np.vstack([means[k], on]), codebook.names, shape)
-        except OptionError as error:
-            raise OptionError(str(error).removeprefix("image_")) from None
-        strips.append(np.hstack([mean, *(part for image in drawn for part in (gap, image))]))
-    return strips
+    return [
+        np.hstack([mean, *(part for image in drawn for part in (gap, image))])
+        for mean, *drawn in found
+    ]
 
 
 def _checked(shape: Any, n_drawn: Any) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from scipy.optimize import isotonic_regression
 
 from fedmerdel.mixture.prior import FloatArray
 from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.report_origins import MOST_BLOCKS
+from fedmerdel.model.origins import rows_from
 from fedmerdel.plot.canvas import FAINT, INK, LINE, LITERAL, axes, extent, fitting, text_width
 from fedmerdel.plot.subject import global_model, names_of, short
 from fedmerdel.report.colours import CYCLE
@@ -95,14 +95,11 @@ def lineage(model: Any, ax: Axes | None = None) -> Axes:
 
 def _left(model: GlobalModel) -> tuple[Side, FloatArray]:
     """Return the blocks at the left, and the rows that go from each to each global cluster."""
-    if model.record or len(model.lineage) > MOST_BLOCKS:
-        flow = model.site_rows
+    by_site, flow = rows_from(model)
+    if by_site:
         return Side([(site, 1) for site in model.sites], flow.sum(axis=1)), flow
-    flow = np.zeros((len(model.lineage), model.n_clusters))
-    for at, ancestor in enumerate(model.lineage):
-        flow[at, ancestor.cluster] = ancestor.rows
-    by_site = groupby(ancestor.site for ancestor in model.lineage)
-    return Side([(site, len(list(own))) for site, own in by_site], flow.sum(axis=1)), flow
+    own = groupby(ancestor.site for ancestor in model.lineage)
+    return Side([(site, len(list(each))) for site, each in own], flow.sum(axis=1)), flow
 
 
 def _ribbons(ax: Axes, flow: FloatArray, left: FloatArray, right: FloatArray) -> None:
