@@ -13,11 +13,13 @@ from sklearn.metrics import adjusted_rand_score
 from benchmarks.learned_prior import FOLDER, SIMULATIONS, density_split
 from benchmarks.measure import Finding, Report, one_core, seconds
 from fedmerdel import MerDel, simulate
-from fedmerdel.mixture import adaptive, expectations
-from fedmerdel.mixture.expectations import Expectations
-from fedmerdel.mixture.passes import expect_and_count
-from fedmerdel.mixture.prior import FloatArray, Prior
-from fedmerdel.mixture.solution import Problem, Solution, pass_on
+from fedmerdel.fitting import adaptive
+from fedmerdel.fitting.passes import expect_and_count
+from fedmerdel.fitting.solution import Problem, Solution, pass_on
+from fedmerdel.sums import expectations
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.expectations import Expectations
+from fedmerdel.sums.prior import Prior
 
 N_TABLES = 6
 ALPHAS = (0.001, 0.01, 0.1, 1.0)

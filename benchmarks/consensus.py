@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.measure import Finding, Report, in_turns, one_core, seconds
 from fedmerdel import MerDel, bayes_labels, consensus, simulate
-from fedmerdel.mixture.consensus import agree_by_clusters, agree_by_rows
+from fedmerdel.fitting.consensus import agree_by_clusters, agree_by_rows
 
 SCENARIOS = {"1.4": (1000, 0.25), "1.5": (1500, 0.4)}
 PRIORS = ("fixed", "learned")

@@ -11,8 +11,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.measure import Finding, Report, one_core, seconds
 from fedmerdel import FedMerDel, SimulatedTable, bayes_labels, merge_sites, simulate
-from fedmerdel.federation.search import Search
 from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.sums.search import Search
 
 N_SEEDS = 10
 MEAN_GAP, WORST_GAP, EXACT = 0.005, 0.01, 9

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import Finding, Report, in_turns, one_core
 from fedmerdel import simulate
-from fedmerdel.mixture.expectations import Expectations, expectations
-from fedmerdel.mixture.passes import Workers, count_labels, expect_and_count
-from fedmerdel.mixture.prior import uniform_prior
+from fedmerdel.fitting.passes import Workers, count_labels, expect_and_count
 from fedmerdel.records import encode, infer_codebook, open_table
 from fedmerdel.records.packing import PackedRows
+from fedmerdel.sums.expectations import Expectations, expectations
+from fedmerdel.sums.prior import uniform_prior
 
 FASTER_THAN_BLAS = 2.5
 TWO_THREADS = 1.7

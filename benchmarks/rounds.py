@@ -30,7 +30,7 @@ from fedmerdel import (
     simulate,
     update_site,
 )
-from fedmerdel.mixture.passes import Workers
+from fedmerdel.fitting.passes import Workers
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.encode import encode
 from fedmerdel.records.packing import repack

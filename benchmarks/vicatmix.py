@@ -10,15 +10,17 @@ import numpy as np
 from scipy.special import digamma
 
 from benchmarks.measure import Finding, Report
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.expectations import Expectations, expectations
-from fedmerdel.mixture.passes import Workers, count_labels, expect_and_count
-from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, ln_beta, sum_levels, uniform_prior
-from fedmerdel.mixture.selection import Selection
-from fedmerdel.mixture.solution import Problem, pass_on
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.fitting.passes import Workers, count_labels, expect_and_count
+from fedmerdel.fitting.solution import Problem, pass_on
 from fedmerdel.records import encode, infer_codebook, open_table
 from fedmerdel.records.packing import PackedRows
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.expectations import Expectations, expectations
+from fedmerdel.sums.levels import ln_beta, sum_levels
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.selection import Selection
+from fedmerdel.sums.sums import Sums
 
 FOLDER = Path(os.environ.get("FEDMERDEL_DATA", "../shared/data")) / "reference"
 CLOSE = 1e-6
@@ -81,7 +83,7 @@ def _agree(recorded: Recorded, trace: list[float]) -> Finding:
     )
 
 
-def _start(recorded: Recorded) -> Statistics:
+def _start(recorded: Recorded) -> Sums:
     n_clusters = recorded.prior.n_components
     return count_labels(recorded.rows, recorded.start, n_clusters, Workers())
 

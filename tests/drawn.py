@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from fedmerdel.mixture.expectations import Expectations
-from fedmerdel.mixture.prior import Prior, uniform_prior
+from fedmerdel.sums.expectations import Expectations
+from fedmerdel.sums.prior import Prior, uniform_prior
 from tests.reference import Dense
 
 seeds = st.integers(0, 2**32 - 1)

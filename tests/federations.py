@@ -13,21 +13,22 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
-from fedmerdel.federation import search as search_module
-from fedmerdel.federation.merging import LocalClusters, Merging, local_clusters
-from fedmerdel.federation.search import search_groups
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.learning import Learned
-from fedmerdel.mixture.prior import Prior, study_prior, uniform_prior
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release import HardCounts, OutcomeCounts, SiteSummary, protect
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
+from fedmerdel.study.priors import study_prior
 from fedmerdel.study.protocol import Study
+from fedmerdel.sums import search as search_module
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.learning import Learned
+from fedmerdel.sums.merging import LocalClusters, Merging, local_clusters
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.search import search_groups
+from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.reference import (
     Dense,
-    Sums,
+    PlainSums,
     m_step,
     overlap_matrix,
     seven_term_elbo,
@@ -59,7 +60,7 @@ class Federation(NamedTuple):
             for site, parts in zip(self.sites, self.site_sums(), strict=True)
         ]
 
-    def site_sums(self) -> list[tuple[Statistics, np.ndarray]]:
+    def site_sums(self) -> list[tuple[Sums, np.ndarray]]:
         """What each site would send: statistics and overlaps."""
         return [
             (tidy(m_step(table, log_r)), overlaps(log_r, table.weights))
@@ -69,7 +70,7 @@ class Federation(NamedTuple):
     def local(self) -> LocalClusters:
         return local_clusters(self.site_sums())
 
-    def sums(self, groups: Groups) -> Sums:
+    def sums(self, groups: Groups) -> PlainSums:
         """Sums over all rows of all sites: r is block-diagonal, merged columns are summed."""
         widths = np.cumsum([0] + [r.shape[1] for r in self.log_r])
         r = np.zeros((sum(len(part) for part in self.log_r), widths[-1]))
@@ -100,9 +101,9 @@ class Federation(NamedTuple):
         return self._replace(study=replace(self.study, prior="learned"))
 
 
-def tidy(sums: Sums) -> Statistics:
+def tidy(sums: PlainSums) -> Sums:
     T, S, h = statistics_from(sums)
-    return Statistics(T, S, np.minimum(h, 0.0))
+    return Sums(T, S, np.minimum(h, 0.0))
 
 
 def overlaps(log_r: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -122,7 +123,7 @@ def made_study(n_levels: np.ndarray, **options: object) -> Study:
 def summary_of(
     study: Study,
     site: str,
-    stats: Statistics,
+    stats: Sums,
     overlap: np.ndarray,
     outcomes: dict[str, OutcomeCounts],
     selected: tuple[str, ...] | None = None,
@@ -219,15 +220,15 @@ def as_sets(groups: Groups) -> set[frozenset[int]]:
     return {frozenset(group.tolist()) for group in groups}
 
 
-def binary(prevalences: list[list[float]], rows: list[float]) -> Statistics:
+def binary(prevalences: list[list[float]], rows: list[float]) -> Sums:
     """Statistics of hard clusters of yes/no variables with these shares of yes."""
     T = np.array(rows, dtype=float)
     yes = T[:, None] * np.array(prevalences)
     S = np.stack([T[:, None] - yes, yes], axis=2).reshape(len(T), -1)
-    return Statistics(T, S, np.zeros(len(T)))
+    return Sums(T, S, np.zeros(len(T)))
 
 
-def hard_sites(sites: list[Statistics]) -> LocalClusters:
+def hard_sites(sites: list[Sums]) -> LocalClusters:
     return local_clusters([(s, np.zeros((s.n_clusters, s.n_clusters))) for s in sites])
 
 

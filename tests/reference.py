@@ -15,10 +15,10 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import digamma, expit, gammaln, logsumexp, xlogy
 
-from fedmerdel.mixture.expectations import Expectations
-from fedmerdel.mixture.prior import Prior
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.records.packing import PackedRows, plan_packing
+from fedmerdel.sums.expectations import Expectations
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import Sums
 
 
 class Dense(NamedTuple):
@@ -29,7 +29,7 @@ class Dense(NamedTuple):
     n_levels: np.ndarray
 
 
-class Sums(NamedTuple):
+class PlainSums(NamedTuple):
     """T (K,), S as a list of (K, L_j), and the sum of w r ln r for each cluster (K,)."""
 
     T: np.ndarray
@@ -56,12 +56,12 @@ def by_variable(flat: np.ndarray, n_levels: np.ndarray) -> list[np.ndarray]:
     return np.split(flat, np.cumsum(n_levels)[:-1], axis=-1)
 
 
-def sums_of(stats: Statistics, n_levels: np.ndarray) -> Sums:
-    return Sums(stats.T, by_variable(stats.S, n_levels), stats.h)
+def sums_of(stats: Sums, n_levels: np.ndarray) -> PlainSums:
+    return PlainSums(stats.T, by_variable(stats.S, n_levels), stats.h)
 
 
-def statistics_from(sums: Sums) -> Statistics:
-    return Statistics(sums.T, np.concatenate(sums.S, axis=1), sums.h)
+def statistics_from(sums: PlainSums) -> Sums:
+    return Sums(sums.T, np.concatenate(sums.S, axis=1), sums.h)
 
 
 # One E step and one M step.
@@ -83,14 +83,14 @@ def e_step(table: Dense, theta: Expectations) -> np.ndarray:
     return rho - logsumexp(rho, axis=1, keepdims=True)
 
 
-def m_step(table: Dense, log_r: np.ndarray) -> Sums:
+def m_step(table: Dense, log_r: np.ndarray) -> PlainSums:
     r = np.exp(log_r)
     wr = table.weights[:, None] * r
     S = []
     for j, levels in enumerate(table.n_levels):
         here = [wr[table.X[:, j] == level].sum(axis=0) for level in range(levels)]
         S.append(np.stack(here, axis=1))
-    return Sums(wr.sum(axis=0), S, (table.weights[:, None] * xlogy(r, r)).sum(axis=0))
+    return PlainSums(wr.sum(axis=0), S, (table.weights[:, None] * xlogy(r, r)).sum(axis=0))
 
 
 def hard(labels: np.ndarray, n_clusters: int) -> np.ndarray:
@@ -107,7 +107,7 @@ def ln_beta(x: np.ndarray) -> np.ndarray:
     return np.sum(gammaln(x), axis=-1) - gammaln(np.sum(x, axis=-1))
 
 
-def seven_terms(sums: Sums, prior: Prior) -> dict[str, float]:
+def seven_terms(sums: PlainSums, prior: Prior) -> dict[str, float]:
     """Appendix D.2, equation by equation, with q(pi) and q(phi) as the M step leaves them.
 
     Components that a move has removed are still there (appendix E): their rows are 0.
@@ -133,7 +133,7 @@ def seven_terms(sums: Sums, prior: Prior) -> dict[str, float]:
     return term
 
 
-def seven_term_elbo(sums: Sums, prior: Prior) -> float:
+def seven_term_elbo(sums: PlainSums, prior: Prior) -> float:
     """Equation ELBObreakdown."""
     term = seven_terms(sums, prior)
     return float(
@@ -282,5 +282,5 @@ def plain_variational(table: Dense, labels: np.ndarray, prior: Prior, n_passes: 
         r = np.exp(rho - logsumexp(rho, axis=1, keepdims=True))
         T, S = r.sum(axis=0), [r.T @ indicator for indicator in one_hot]
         ln_pi = digamma(prior.alpha + T) - digamma(np.sum(prior.alpha + T))
-        elbos.append(seven_term_elbo(Sums(T, S, xlogy(r, r).sum(axis=0)), prior))
+        elbos.append(seven_term_elbo(PlainSums(T, S, xlogy(r, r).sum(axis=0)), prior))
     return elbos

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.release import OutcomeCounts, SiteSummary
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.study.protocol import Study
+from fedmerdel.sums.sums import Sums
 from tests.federations import summary_of
 
 DATE = "2026-02-03"
@@ -66,9 +66,7 @@ def made_model(
         votes = None
         if study.variable_selection:
             votes = tuple(name for name in codebook.names if rng.random() < 0.9)
-        stats = Statistics(
-            T.astype(float), _counts(T, parts, own, rng), -rng.exponential(9.0, len(T))
-        )
+        stats = Sums(T.astype(float), _counts(T, parts, own, rng), -rng.exponential(9.0, len(T)))
         summaries.append(summary_of(study, site, stats, _overlap(len(T), rng), told, votes))
         clusters.append(own)
     groups, rows = _groups(summaries, np.concatenate(clusters), n_clusters)

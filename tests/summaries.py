@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.prior import uniform_prior
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release import HardCounts, OutcomeCounts, SiteSummary, protect
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.prior import uniform_prior
+from fedmerdel.sums.sums import Sums
 
 FILES = ["README.txt", "counts.csv", "overlap.csv", "summary.json"]
 
@@ -42,7 +42,7 @@ def make(
     counts = {name: OutcomeCounts(T * rng.uniform(0, 0.2), T * 0.9) for name in outcomes}
     prior = uniform_prior(codebook.n_levels, 0.01, 20)
     out = protect(
-        Statistics(T, S, -rng.exponential(50.0, n_clusters)),
+        Sums(T, S, -rng.exponential(50.0, n_clusters)),
         HardCounts(T, S, counts),
         Q,
         prior,

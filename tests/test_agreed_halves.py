@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.federation.proposals import agreed_halves
-from fedmerdel.mixture.cuts import FirstHalves, cuts_between, second_halves, split_gains
-from fedmerdel.mixture.elbo import cluster_evidence
-from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.halving import count_halves, propose_halves
-from fedmerdel.mixture.passes import Workers, count_together, expect_and_count
-from fedmerdel.mixture.prior import Prior, uniform_prior
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.fitting.halving import count_halves, propose_halves
+from fedmerdel.fitting.passes import Workers, count_together, expect_and_count
+from fedmerdel.sums.cuts import FirstHalves, cuts_between, second_halves, split_gains
+from fedmerdel.sums.elbo import cluster_evidence
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.proposals import agreed_halves
+from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.reference import Dense, packed
 
 ONE = Workers(1)
 many = settings(max_examples=60, deadline=None)
 
-Proposals = list[tuple[Statistics, FirstHalves]]
+Proposals = list[tuple[Sums, FirstHalves]]
 
 
 def random_sites(rng: np.random.Generator, n_sites: int, K: int) -> tuple[Proposals, Prior]:
@@ -36,19 +36,19 @@ def random_sites(rng: np.random.Generator, n_sites: int, K: int) -> tuple[Propos
         S = np.concatenate(levels, axis=1)
         share = rng.beta(0.7, 0.7, S.shape)
         first = FirstHalves(T * rng.uniform(0.2, 0.8, K), S * share, rng.gamma(1.0, 5.0, K))
-        proposals.append((Statistics(T, S, np.zeros(K)), first))
+        proposals.append((Sums(T, S, np.zeros(K)), first))
     return proposals, uniform_prior(n_levels, 0.5, 2 * K)
 
 
-def flipped(stats: Statistics, first: FirstHalves, turn: np.ndarray) -> FirstHalves:
+def flipped(stats: Sums, first: FirstHalves, turn: np.ndarray) -> FirstHalves:
     """The same halves with the second called first in some clusters; the blur is of both."""
     T, S = second_halves(stats, first)
     return FirstHalves(T, S, first.blur).where(turn, first)
 
 
-def pooled(proposals: Proposals) -> Statistics:
+def pooled(proposals: Proposals) -> Sums:
     stats = [own for own, _ in proposals]
-    return Statistics(*(np.sum(parts, axis=0) for parts in zip(*stats, strict=True)))
+    return Sums(*(np.sum(parts, axis=0) for parts in zip(*stats, strict=True)))
 
 
 def assert_same_split(proposals: Proposals, found: FirstHalves, expected: FirstHalves) -> None:
@@ -114,10 +114,10 @@ def test_the_surest_site_goes_first() -> None:
     """Two sites see one thing clearly, the third hardly anything: it follows, wherever it is."""
     prior = uniform_prior(np.array([2, 2]), 0.5, 4)
 
-    def site(rows: float, clear: float) -> tuple[Statistics, FirstHalves]:
+    def site(rows: float, clear: float) -> tuple[Sums, FirstHalves]:
         S = np.full((1, 4), rows / 2)
         half = rows / 2 * np.array([[clear, 1 - clear, clear, 1 - clear]])
-        return Statistics(np.array([rows]), S, np.zeros(1)), FirstHalves(
+        return Sums(np.array([rows]), S, np.zeros(1)), FirstHalves(
             np.array([rows / 2]), half, np.zeros(1)
         )
 
@@ -132,7 +132,7 @@ def test_a_site_without_rows_changes_nothing() -> None:
     proposals, prior = random_sites(np.random.default_rng(1), 3, 4)
     zero = np.zeros((4, proposals[0][0].S.shape[1]))
     nobody = (
-        Statistics(np.zeros(4), zero, np.zeros(4)),
+        Sums(np.zeros(4), zero, np.zeros(4)),
         FirstHalves(np.zeros(4), zero, np.zeros(4)),
     )
     agreed = agreed_halves([nobody, *proposals], prior)

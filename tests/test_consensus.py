@@ -15,8 +15,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from fedmerdel import Consensus, MerDel, OptionError, consensus, simulate
 from fedmerdel.estimators import consensus as face
-from fedmerdel.mixture import agreement
-from fedmerdel.mixture.consensus import agree_by_clusters, agree_by_rows
+from fedmerdel.fitting.consensus import agree_by_clusters, agree_by_rows
+from fedmerdel.sums import agreement
 
 Labels = NDArray[np.int64]
 TABLE = simulate(300, 30, 3, beta=(0.3, 0.3), random_state=2)

@@ -6,13 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.mixture.cuts import Cuts, FirstHalves, cuts_between, second_halves, split_gains
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.halving import count_halves
-from fedmerdel.mixture.passes import Workers, expect_and_count
-from fedmerdel.mixture.prior import Prior
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.fitting.halving import count_halves
+from fedmerdel.fitting.passes import Workers, expect_and_count
+from fedmerdel.sums.cuts import Cuts, FirstHalves, cuts_between, second_halves, split_gains
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import Sums
 from tests import reference
 from tests.drawn import clusterings, random_theta, seeds
 from tests.reference import Dense, by_variable, packed, statistics_from
@@ -28,7 +28,7 @@ Drawn = tuple[Dense, np.ndarray, Prior]
 firmness = st.sampled_from([0.1, 3.0, 300.0])
 
 
-def statistics(table: Dense, log_r: np.ndarray) -> Statistics:
+def statistics(table: Dense, log_r: np.ndarray) -> Sums:
     return statistics_from(reference.m_step(table, log_r))
 
 
@@ -154,7 +154,7 @@ def test_the_next_cut_is_an_e_step_between_the_halves(
     second_T, second_S = second_halves(stats, first)
     for k in range(stats.n_clusters):
         T, S = np.stack([first.T[k], second_T[k]]), np.stack([first.S[k], second_S[k]])
-        two = expectations(Statistics(T, S, np.zeros(2)), prior)
+        two = expectations(Sums(T, S, np.zeros(2)), prior)
         rho = reference.log_rho(
             table.X, two.log_weights, by_variable(two.log_levels, table.n_levels)
         )
@@ -182,7 +182,7 @@ def test_steps_inside_a_cluster_never_lower_its_gain(drawn: Drawn, seed: int, se
 
 
 def test_the_rest_of_a_half_that_was_rounded_up_is_nothing() -> None:
-    stats = Statistics(np.array([5.0, 3.0]), np.array([[2.0, 3.0], [0.0, 3.0]]), np.zeros(2))
+    stats = Sums(np.array([5.0, 3.0]), np.array([[2.0, 3.0], [0.0, 3.0]]), np.zeros(2))
     first = FirstHalves(np.array([5.0 + 1e-14, 1.0]), np.array([[2.0, 3.1], [0.0, 1]]), np.zeros(2))
     T, S = second_halves(stats, first)
     np.testing.assert_array_equal(T, [0.0, 2.0])

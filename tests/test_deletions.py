@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from fedmerdel import simulate
-from fedmerdel.mixture import adaptive
-from fedmerdel.mixture.fit import Fit, Options, fit_mixture
-from fedmerdel.mixture.history import History
-from fedmerdel.mixture.passes import Workers
-from fedmerdel.mixture.prior import uniform_prior
-from fedmerdel.mixture.solution import Problem, Solution
+from fedmerdel.fitting import adaptive
+from fedmerdel.fitting.fit import Fit, Options, fit_mixture
+from fedmerdel.fitting.history import History
+from fedmerdel.fitting.passes import Workers
+from fedmerdel.fitting.solution import Problem, Solution
+from fedmerdel.sums.prior import uniform_prior
 from tests.reference import Dense, packed
 
 N_VARIABLES, N_SEEDS = 20, 20

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from scipy.special import digamma, gammaln, xlogy
 
 from fedmerdel.errors import DataError
-from fedmerdel.mixture.elbo import merge_gains
-from fedmerdel.mixture.prior import Prior, uniform_prior
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.cells import HardCounts, OutcomeCounts
 from fedmerdel.release.disclosure import Protected, protect, too_small
 from fedmerdel.release.report import release_cost
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
+from fedmerdel.sums.elbo import merge_gains
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.sums import Sums
 
 ACTIVE = [POLICIES[name] for name in ("opensafely", "ons", "datashield", "pcornet")]
 ACTIVE += [custom_policy(6, 5), custom_policy(0, 5), custom_policy(7, 3), custom_policy(1)]
 
 
 class Site(NamedTuple):
-    soft: Statistics
+    soft: Sums
     hard: HardCounts
     Q: np.ndarray
     outcomes: dict[str, OutcomeCounts]
@@ -54,7 +54,7 @@ def site_of(X: np.ndarray, death: np.ndarray, r: np.ndarray, n_levels: np.ndarra
     Q = np.maximum((Q + Q.T) / 2, 0.0)
     np.fill_diagonal(Q, 0.0)
     return Site(
-        Statistics(r.sum(axis=0), levels(r), xlogy(r, r).sum(axis=0)),
+        Sums(r.sum(axis=0), levels(r), xlogy(r, r).sum(axis=0)),
         HardCounts(best.sum(axis=0), levels(best), outcome(best)),
         Q,
         outcome(r),
@@ -253,11 +253,11 @@ def test_one_hidden_cell_is_not_seen_in_the_stated_cost(
     strength = data.draw(st.sampled_from([1e-6, 0.01, 1.0, 30.0]))
     prior = uniform_prior(np.array([n_levels]), 0.01, 5)
     prior = prior._replace(eps=strength * prior.eps)
-    out = protect(Statistics(T, S, np.zeros(1)), HardCounts(T, S), np.zeros((1, 1)), prior, policy)
+    out = protect(Sums(T, S, np.zeros(1)), HardCounts(T, S), np.zeros((1, 1)), prior, policy)
     empty = np.zeros((1, n_levels))
     empty[0, 0] = rows
     none = protect(
-        Statistics(T, empty, np.zeros(1)), HardCounts(T, empty), np.zeros((1, 1)), prior, policy
+        Sums(T, empty, np.zeros(1)), HardCounts(T, empty), np.zeros((1, 1)), prior, policy
     )
     assert out.report == none.report
 
@@ -271,7 +271,7 @@ def test_a_cell_must_pass_as_a_sum_of_parts_and_row_by_row() -> None:
         ([97.0, 3.0, 0.0], [88.0, 12.0, 0.0]),
     ):
         out = protect(
-            Statistics(T, np.array([soft]), np.zeros(1)),
+            Sums(T, np.array([soft]), np.zeros(1)),
             HardCounts(T, np.array([hard])),
             np.zeros((1, 1)),
             prior,
@@ -287,7 +287,7 @@ def test_rounding_takes_no_large_cell_away() -> None:
     S = np.full((1, 20), 12.6)
     T = np.array([252.0])
     out = protect(
-        Statistics(T, S, np.zeros(1)),
+        Sums(T, S, np.zeros(1)),
         HardCounts(T, np.full((1, 20), 12.6)),
         np.zeros((1, 1)),
         uniform_prior(np.array([20]), 0.01, 5),
@@ -306,7 +306,7 @@ def test_small_clusters_and_empty_sites_are_refused() -> None:
 
     def release(T: np.ndarray, T_hard: np.ndarray) -> None:
         S = np.column_stack([T, 0 * T])
-        stats = Statistics(T, S, 0 * T)
+        stats = Sums(T, S, 0 * T)
         protect(stats, HardCounts(T_hard, S), np.zeros((len(T), len(T))), prior, policy)
 
     with pytest.raises(DataError, match=r"fewer than 10 rows.*absorb or withhold"):

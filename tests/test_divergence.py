@@ -10,12 +10,12 @@ from scipy.integrate import quad
 from scipy.special import digamma
 from scipy.stats import beta, dirichlet
 
-from fedmerdel.mixture.divergence import delete_gains, divergence, kl_levels, kl_weights
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.passes import Workers, expect_and_count, log_evidence
-from fedmerdel.mixture.prior import Prior, uniform_prior
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.fitting.passes import Workers, expect_and_count, log_evidence
+from fedmerdel.sums.divergence import delete_gains, divergence, kl_levels, kl_weights
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.sums import Sums
 from tests import reference
 from tests.drawn import clusterings, seeds
 from tests.reference import Dense, by_variable, packed, statistics_from
@@ -50,7 +50,7 @@ def test_two_levels_by_quadrature(counts: tuple[float, float]) -> None:
     prior = Prior(1.25, 2, eps, np.array([0, 2]))
     S = np.array([counts])
     expected = kl_by_quadrature((1.5 + counts[0], 2.0 + counts[1]), (1.5, 2.0))
-    found = kl_levels(Statistics(S.sum(axis=1), S, np.zeros(1)), prior)
+    found = kl_levels(Sums(S.sum(axis=1), S, np.zeros(1)), prior)
     np.testing.assert_allclose(found, [expected], atol=1e-9)
     weights = kl_by_quadrature((1.25 + counts[0], 1.25 + counts[1]), (1.25, 1.25))
     np.testing.assert_allclose(kl_weights(np.array(counts), prior), weights, atol=1e-9)
@@ -114,7 +114,7 @@ def test_evidence_less_divergence_is_the_elbo_between_two_steps(
 
 
 def test_what_the_prior_has_learned_is_not_lost() -> None:
-    stats = Statistics(np.array([3.0, 4.0]), np.array([[1.0, 2.0], [4.0, 0.0]]), np.zeros(2))
+    stats = Sums(np.array([3.0, 4.0]), np.array([[1.0, 2.0], [4.0, 0.0]]), np.zeros(2))
     prior = uniform_prior(np.array([2]), 0.5, 4)
     plain = divergence(stats, prior)
     assert divergence(stats, prior._replace(constant=-7.5)) == pytest.approx(plain + 7.5)
@@ -122,7 +122,7 @@ def test_what_the_prior_has_learned_is_not_lost() -> None:
 
 def test_nothing_is_learned_from_no_rows() -> None:
     prior = uniform_prior(np.array([2, 5]), 0.01, 6)
-    nothing = Statistics(np.zeros(3), np.zeros((3, 7)), np.zeros(3))
+    nothing = Sums(np.zeros(3), np.zeros((3, 7)), np.zeros(3))
     np.testing.assert_allclose(kl_levels(nothing, prior), np.zeros(3), atol=1e-12)
     assert divergence(nothing, prior) == pytest.approx(0.0, abs=1e-12)
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.mixture.elbo import all_pairs, elbo, merge_gains
-from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.moves import delete_bounds
-from fedmerdel.mixture.passes import Workers, count_labels
-from fedmerdel.mixture.prior import Prior, uniform_prior
-from fedmerdel.mixture.solution import Problem, pass_on
-from fedmerdel.mixture.splits import propose_halves
+from fedmerdel.fitting.moves import delete_bounds
+from fedmerdel.fitting.passes import Workers, count_labels
+from fedmerdel.fitting.solution import Problem, pass_on
+from fedmerdel.fitting.splits import propose_halves
+from fedmerdel.sums.elbo import all_pairs, elbo, merge_gains
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.prior import Prior, uniform_prior
 from tests import reference
 from tests.drawn import clusterings, dense_tables, priors, random_log_r, seeds
-from tests.reference import Dense, Sums, by_variable, packed, statistics_from, sums_of
+from tests.reference import Dense, PlainSums, by_variable, packed, statistics_from, sums_of
 
 ONE = Workers(1)
 
@@ -146,7 +146,7 @@ def test_overlaps_of_parts_bound_the_overlap_of_unions(a: int, b: int, N: int, s
     assert parts.sum() >= union - 1e-10 * weights.sum()
 
 
-def elbo_after_e_step(table: Dense, sums: Sums, prior: Prior) -> float:
+def elbo_after_e_step(table: Dense, sums: PlainSums, prior: Prior) -> float:
     """The ELBO with q(pi), q(phi) of these sums and the responsibilities that suit them best."""
     theta = expectations(statistics_from(sums), prior)
     levels = by_variable(theta.log_levels, table.n_levels)

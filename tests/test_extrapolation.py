@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.expectations import Expectations, expectations
-from fedmerdel.mixture.extrapolation import CAUTION, MEMORY, Past, extrapolate
-from fedmerdel.mixture.passes import Workers, count_labels, expect_and_count
-from fedmerdel.mixture.prior import uniform_prior
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.fitting.passes import Workers, count_labels, expect_and_count
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.expectations import Expectations, expectations
+from fedmerdel.sums.extrapolation import CAUTION, MEMORY, Past, extrapolate
+from fedmerdel.sums.prior import uniform_prior
+from fedmerdel.sums.sums import Sums
 from tests.drawn import random_theta, seeds
 from tests.reference import Dense, packed
 
@@ -25,11 +25,11 @@ shapes = st.tuples(st.integers(1, 6), st.lists(st.integers(1, 5), min_size=1, ma
 Shape = tuple[int, list[int]]
 
 
-def random_statistics(rng: np.random.Generator, K: int, M: int) -> Statistics:
-    return Statistics(rng.gamma(2.0, 50.0, K), rng.gamma(1.0, 30.0, (K, M)), -rng.random(K))
+def random_statistics(rng: np.random.Generator, K: int, M: int) -> Sums:
+    return Sums(rng.gamma(2.0, 50.0, K), rng.gamma(1.0, 30.0, (K, M)), -rng.random(K))
 
 
-def random_past(seed: int, shape: Shape, n_steps: int) -> tuple[Past, Statistics]:
+def random_past(seed: int, shape: Shape, n_steps: int) -> tuple[Past, Sums]:
     rng = np.random.default_rng(seed)
     K, n_levels = shape[0], np.array(shape[1])
     past = Past()
@@ -102,7 +102,7 @@ def test_clusters_without_rows_have_no_say(seed: int, shape: Shape) -> None:
         both = (random_theta(rng, 2, np.array(shape[1]), 1e3) for _ in "ab")
         pairs = zip((read, reached), both, strict=True)
         wild = wild.then(*(Expectations(*map(np.concatenate, zip(*p, strict=True))) for p in pairs))
-    empty = Statistics(np.zeros(2), np.zeros((2, stats.S.shape[1])), np.zeros(2))
+    empty = Sums(np.zeros(2), np.zeros((2, stats.S.shape[1])), np.zeros(2))
     found = extrapolate(wild, stats.joined(empty))
     assert_same(found.take(np.arange(shape[0])), alone, rtol=1e-8, atol=1e-8)
 
@@ -121,14 +121,14 @@ def test_it_is_finite_where_nothing_moves(n_steps: int, moved: float) -> None:
     found = extrapolate(past, stats)
     assert np.all(np.isfinite(flat(found)))
     assert_same(found, here, atol=1e2 * moved)
-    none = Statistics(*(np.zeros_like(part) for part in stats))
+    none = Sums(*(np.zeros_like(part) for part in stats))
     assert_same(extrapolate(past, none), past.reached[-1])
 
 
 def steps_to_the_end(
     step: Callable[[np.ndarray], np.ndarray],
     left: Callable[[np.ndarray], float],
-    stats: Statistics,
+    stats: Sums,
     guess: bool,
 ) -> int:
     """Steps from 0 until a millionth is left of the way."""

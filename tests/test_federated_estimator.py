@@ -21,9 +21,9 @@ from fedmerdel import (
     OptionError,
     simulate,
 )
-from fedmerdel.mixture.elbo import elbo
 from fedmerdel.site.assign import assign
 from fedmerdel.site.assign import score_samples as score_under
+from fedmerdel.sums.elbo import elbo
 from tests.test_sklearn_checks import needs_continuous_data
 
 TABLE = simulate(1500, 30, 4, beta=(0.3, 0.3), random_state=3)

@@ -20,11 +20,11 @@ from fedmerdel import (
     score_samples,
     simulate,
 )
-from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.model import filling
-from fedmerdel.model.centre_prior import centre_prior
-from fedmerdel.model.summaries import side_by_side
+from fedmerdel.centre import filling
+from fedmerdel.centre.centre_prior import centre_prior
+from fedmerdel.centre.summaries import side_by_side
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.sums import Sums
 from tests.federations import made_study, summary_of
 
 
@@ -86,7 +86,7 @@ def test_a_last_step_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     study = made_study(np.array([2]), policy=policy_named("opensafely"))
 
     def sent(site: str, counts: list[float]) -> SiteSummary:
-        stats = Statistics(np.array([sum(counts)]), np.array([counts]), np.zeros(1))
+        stats = Sums(np.array([sum(counts)]), np.array([counts]), np.zeros(1))
         return summary_of(study, site, stats, np.zeros((1, 1)), {})
 
     first, second = sent("a", [400.0, 0.0]), sent("b", [500.0, 100.0])

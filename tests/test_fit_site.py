@@ -25,9 +25,7 @@ from fedmerdel import (
     merge_sites,
     simulate,
 )
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.passes import Workers
-from fedmerdel.mixture.prior import study_prior
+from fedmerdel.fitting.passes import Workers
 from fedmerdel.release.folder import summary_files
 from fedmerdel.site import local_fit
 from fedmerdel.site.check import check_site
@@ -36,6 +34,8 @@ from fedmerdel.site.local_fit import fit_in_batches
 from fedmerdel.site.site_table import site_outcomes, study_rows
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES, custom_policy, policy_named
+from fedmerdel.study.priors import study_prior
+from fedmerdel.sums.elbo import elbo
 from tests.drawn import seeds
 from tests.reference import Dense, e_step, m_step, overlap_matrix, statistics_from
 

@@ -15,11 +15,11 @@ from sklearn.metrics import adjusted_rand_score
 
 from fedmerdel import FedMerDel, bayes_labels, simulate
 from fedmerdel.errors import DataError, FedMerDelError, OptionError
-from fedmerdel.federation.search import Search
 from fedmerdel.model.global_model import GlobalModel, merge_sites
 from fedmerdel.records.simulate import SimulatedTable
 from fedmerdel.release import SiteSummary
 from fedmerdel.study.codebook import Codebook, Variable
+from fedmerdel.sums.search import Search
 from tests.federations import Federation, binary, federations, made_study, summary_of
 
 SEARCHES: list[Search] = ["exact", "tree", "greedy", "random"]

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.mixture import passes
-from fedmerdel.mixture.code_tables import build_table, decode_counts
-from fedmerdel.mixture.cut_kernels import turn_pass
-from fedmerdel.mixture.cuts import Cuts, FirstHalves, split_gains
-from fedmerdel.mixture.expectations import Expectations, expectations
-from fedmerdel.mixture.halving import _leading_directions, count_halves, propose_halves
-from fedmerdel.mixture.kernels import share_block
-from fedmerdel.mixture.passes import Workers, count_labels, expect_and_count, overlap_matrix
-from fedmerdel.mixture.prior import uniform_prior
-from fedmerdel.mixture.solution import Problem
-from fedmerdel.mixture.splits import leading_directions
+from fedmerdel.fitting import passes
+from fedmerdel.fitting.code_tables import build_table, decode_counts
+from fedmerdel.fitting.cut_kernels import turn_pass
+from fedmerdel.fitting.halving import _leading_directions, count_halves, propose_halves
+from fedmerdel.fitting.kernels import share_block
+from fedmerdel.fitting.passes import Workers, count_labels, expect_and_count, overlap_matrix
+from fedmerdel.fitting.solution import Problem
+from fedmerdel.fitting.splits import leading_directions
+from fedmerdel.sums.cuts import Cuts, FirstHalves, split_gains
+from fedmerdel.sums.expectations import Expectations, expectations
+from fedmerdel.sums.prior import uniform_prior
 from tests import reference
 from tests.drawn import dense_tables, max_states, random_theta, seeds
 from tests.drawn import tables_and_expectations as drawn_tables

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import poisson
 
-from fedmerdel.federation.hidden import expected_below, filled
-from fedmerdel.mixture.expectations import Expectations
-from fedmerdel.mixture.prior import uniform_prior
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.cells import HardCounts
 from fedmerdel.release.disclosure import hidden_below, protect
+from fedmerdel.release.hidden import expected_below, filled
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
+from fedmerdel.sums.expectations import Expectations
+from fedmerdel.sums.prior import uniform_prior
+from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 
 many = settings(max_examples=80, deadline=None)
@@ -60,19 +60,19 @@ def test_nothing_is_below_one(smallest: int, seed: int) -> None:
 class Site(NamedTuple):
     """What a site counted, what it released of it, and what the rows were drawn from."""
 
-    true: Statistics
-    released: Statistics
+    true: Sums
+    released: Sums
     sent: Expectations
     offsets: np.ndarray
     policy: Policy
 
     @property
-    def filled(self) -> Statistics:
+    def filled(self) -> Sums:
         alive = np.ones(len(self.released.T), dtype=bool)
         return filled(self.released, self.sent, self.offsets, self.policy, alive)
 
 
-def cells(stats: Statistics, start: int, end: int) -> np.ndarray:
+def cells(stats: Sums, start: int, end: int) -> np.ndarray:
     """A variable's levels, and its missing entries last."""
     S = stats.S[:, start:end]
     return np.column_stack([S, stats.T - S.sum(axis=1)])
@@ -93,13 +93,13 @@ def made_site(
     for (start, end), part, gone in zip(pairwise(offsets), phi, missing, strict=True):
         seen = rng.binomial(T.astype(int), 1 - gone)
         S[:, start:end] = [rng.multinomial(n, p) for n, p in zip(seen, part, strict=True)]
-    true = Statistics(T, S, np.zeros(K))
+    true = Sums(T, S, np.zeros(K))
     told = np.flatnonzero(T >= policy.smallest)
     own = true.take(told)
     Q = np.zeros((len(told), len(told)))
     prior = uniform_prior(n_levels, 0.01, K)
     out = protect(own, HardCounts(own.T, own.S), Q, prior, policy)
-    released = Statistics(np.zeros(K), np.zeros_like(S), np.zeros(K))
+    released = Sums(np.zeros(K), np.zeros_like(S), np.zeros(K))
     for whole, part in zip(released, out.statistics, strict=True):
         whole[told] = part
     # Any constant in ln rho of all clusters is the same clusters.
@@ -184,7 +184,7 @@ def test_where_nothing_is_hidden_nothing_changes(site: Site, threshold: int) -> 
     for part, same in zip(untouched.filled, site.released, strict=True):
         np.testing.assert_array_equal(part, same)
     S = site.true.S + 1.0
-    whole = Statistics(np.full(len(S), S.sum(axis=1).max()), S, site.true.h)
+    whole = Sums(np.full(len(S), S.sum(axis=1).max()), S, site.true.h)
     for part, same in zip(site._replace(released=whole).filled, whole, strict=True):
         np.testing.assert_array_equal(part, same)
 
@@ -221,7 +221,7 @@ def test_what_is_filled_in_is_the_mean_of_what_was_hidden(policy: Policy) -> Non
     """Two thousand clusters with a rare level each, hidden in some of them."""
     K, rows, mean = 2000, 1000.0, 0.8 * policy.smallest
     X = np.random.default_rng(7).poisson(mean, K).astype(float)
-    true = Statistics(np.full(K, rows), np.column_stack([X, rows - X]), np.zeros(K))
+    true = Sums(np.full(K, rows), np.column_stack([X, rows - X]), np.zeros(K))
     prior = uniform_prior(np.array([2]), 0.01, K)
     out = protect(true, HardCounts(true.T, true.S), np.zeros((K, K)), prior, policy)
     sent = Expectations(np.zeros(K), np.tile(np.log([mean, rows - mean]), (K, 1)))

@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from fedmerdel.mixture.code_tables import build_table, decode_counts
-from fedmerdel.mixture.elbo import all_pairs
-from fedmerdel.mixture.expectations import Expectations, expectations
-from fedmerdel.mixture.kernels import exp_in_place
-from fedmerdel.mixture.passes import (
+from fedmerdel.fitting.code_tables import build_table, decode_counts
+from fedmerdel.fitting.kernels import exp_in_place
+from fedmerdel.fitting.passes import (
     Workers,
     count_labels,
     delete_costs,
@@ -24,10 +22,12 @@ from fedmerdel.mixture.passes import (
     overlaps,
     responsibilities,
 )
-from fedmerdel.mixture.prior import uniform_prior
-from fedmerdel.mixture.solution import Problem
-from fedmerdel.mixture.splits import _halves_pass, leading_directions
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.fitting.solution import Problem
+from fedmerdel.fitting.splits import _halves_pass, leading_directions
+from fedmerdel.sums.elbo import all_pairs
+from fedmerdel.sums.expectations import Expectations, expectations
+from fedmerdel.sums.prior import uniform_prior
+from fedmerdel.sums.sums import Sums
 from tests import reference
 from tests.drawn import (
     dense_tables,
@@ -45,7 +45,7 @@ many = settings(max_examples=60, deadline=None)
 fewer = settings(max_examples=30, deadline=None)
 
 
-def assert_statistics(found: Statistics, expected: Statistics, scale: float) -> None:
+def assert_statistics(found: Sums, expected: Sums, scale: float) -> None:
     """Equal to rounding: ln rho has relative errors, so a spread of thousands costs digits."""
     tolerance = {"rtol": 1e-9 * scale, "atol": 1e-10 * scale}
     np.testing.assert_allclose(found.T, expected.T, **tolerance)

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.federation.merging import Merging, local_clusters, merged_statistics
-from fedmerdel.federation.search import CLEAR, merge_clear, search_groups
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.learning import learning_of, settled
-from fedmerdel.mixture.prior import uniform_prior
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.model.global_model import GlobalModel, merge_sites
 from fedmerdel.release import SiteSummary
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.learning import learning_of, settled
+from fedmerdel.sums.merging import Merging, local_clusters, merged_statistics
+from fedmerdel.sums.prior import uniform_prior
+from fedmerdel.sums.search import CLEAR, merge_clear, search_groups
+from fedmerdel.sums.sums import Sums
 from tests.federations import (
     Federation,
     Recorder,
@@ -242,5 +242,5 @@ def test_a_prior_has_settled_where_more_learning_changes_nothing() -> None:
     np.testing.assert_allclose(again.eps, found.eps, rtol=1e-5)
     assert settled(None, stats.S, prior) is prior
     assert learning_of(None, stats.S, prior) is None
-    empty = Statistics(*(part[:0] for part in stats))
+    empty = Sums(*(part[:0] for part in stats))
     assert np.all(np.isfinite(settled(learning, empty.S, found).eps))

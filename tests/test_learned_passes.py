@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.mixture import passes
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.learning import settled
-from fedmerdel.mixture.passes import Workers
-from fedmerdel.mixture.prior import Prior, uniform_prior
-from fedmerdel.mixture.solution import make_problem, pass_on
-from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.mixture.strengths import Strengths, common_strength
+from fedmerdel.fitting import passes
+from fedmerdel.fitting.passes import Workers
+from fedmerdel.fitting.solution import make_problem, pass_on
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.learning import settled
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.strengths import Strengths, common_strength
+from fedmerdel.sums.sums import Sums
 from tests import reference
 from tests.drawn import clusterings
 from tests.reference import Dense, packed, statistics_from
@@ -41,7 +41,7 @@ def test_passes_that_learn_never_lower_the_elbo(
         assert last == pytest.approx(expected, rel=1e-9, abs=1e-7 * (1 + table.weights.sum()))
 
 
-def passes_from(table: Dense, prior: Prior, n_threads: int = 1) -> tuple[Statistics, Prior]:
+def passes_from(table: Dense, prior: Prior, n_threads: int = 1) -> tuple[Sums, Prior]:
     """Some passes that learn, from labels that a row's number gives."""
     with Workers(n_threads) as workers:
         problem = make_problem(packed(table), prior, workers, "strengths")

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from fedmerdel import FedMerDel, MerDel, simulate
 from fedmerdel.errors import OptionError
-from fedmerdel.mixture.learning import what_is_learned
-from fedmerdel.mixture.prior import level_prior
 from fedmerdel.study import Codebook, Study, Variable
 from fedmerdel.study.level_prior import SMALLEST_PRIOR, checked_prior, chosen_way
+from fedmerdel.sums.learning import what_is_learned
+from fedmerdel.sums.prior import level_prior
 
 BOOK = Codebook(
     (

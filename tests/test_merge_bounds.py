@@ -11,16 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmerdel.errors import DataError
-from fedmerdel.federation import search as search_module
-from fedmerdel.federation.merging import LocalClusters, Merging, local_clusters, merged_statistics
-from fedmerdel.federation.search import Search, merge_best_first, move_singly, search_groups
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.prior import Prior, study_prior, uniform_prior
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.model.global_model import GlobalModel, merge_sites
 from fedmerdel.release import OutcomeCounts, SiteSummary
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
+from fedmerdel.study.priors import study_prior
 from fedmerdel.study.protocol import Study
+from fedmerdel.sums import search as search_module
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.merging import LocalClusters, Merging, local_clusters, merged_statistics
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.search import Search, merge_best_first, move_singly, search_groups
+from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.federations import (
     Federation,
@@ -131,7 +132,7 @@ def test_coarse_overlaps_keep_the_bound_and_no_entropy_is_negative(
 
 
 def test_bounds_that_overshoot_are_cut_at_sure_rows() -> None:
-    stats = Statistics(np.full(3, 20.0), np.full((3, 2), 10.0), np.full(3, -4.0))
+    stats = Sums(np.full(3, 20.0), np.full((3, 2), 10.0), np.full(3, -4.0))
     local = local_clusters([(stats, np.full((3, 3), 7.0) - 7.0 * np.eye(3))])
     # Two: -8 + 7; three: -12 + 21, which no entropy can be.
     found = merged_statistics(local, [np.array([0, 1]), np.array([2]), np.arange(3)])

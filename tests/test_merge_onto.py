@@ -20,10 +20,10 @@ from fedmerdel import (
     merge_sites,
     update_site,
 )
-from fedmerdel.federation.rounds import begin
-from fedmerdel.mixture.expectations import Expectations
-from fedmerdel.model import summaries
+from fedmerdel.centre import summaries
+from fedmerdel.centre.rounds import begin
 from fedmerdel.study.policy import POLICIES
+from fedmerdel.sums.expectations import Expectations
 from tests.test_rounds import Made, exchange, made, noisy, replies_of, summary_from
 
 BINARY = (2,) * 20

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.federation.merging import Merging, merged_statistics
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.learning import Learned
 from fedmerdel.model.global_model import GlobalModel, merge_sites
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.learning import Learned
+from fedmerdel.sums.merging import Merging, merged_statistics
 from tests.drawn import seeds
 from tests.federations import Federation, Groups, Recorder, federations, made_study
 from tests.reference import Dense, statistics_from

@@ -271,7 +271,7 @@ def test_a_save_that_fails_leaves_what_was_there(
         elif step == "the study":
             patch.setattr("fedmerdel.study.protocol.Study.save", full)
         elif step == "the last file":
-            patch.setattr("fedmerdel.model.folder.write_json", full)
+            patch.setattr("fedmerdel.centre.folder.write_json", full)
         else:
             patch.setattr(Path, "rename", fails_for_the_new_one)
         with refused(FileError, "can't be written"):

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from fedmerdel import DataError, MerDel, ModelRow, ModelTable, OptionError, model_table, simulate
-from fedmerdel.mixture.class_starts import (
+from fedmerdel.fitting.class_starts import (
     bayesian_bound,
     climb_from_starts,
     drawn_probabilities,
     drawn_rows,
     searched_start,
 )
-from fedmerdel.mixture.classical import climb, evaluate, maximise, stretched
-from fedmerdel.mixture.passes import Workers
+from fedmerdel.fitting.classical import climb, evaluate, maximise, stretched
+from fedmerdel.fitting.passes import Workers
 from tests.command_line import Said, done, refused
 from tests.drawn import dense_tables, seeds
 from tests.reference import Dense, by_variable, e_step, log_rho, m_step, packed

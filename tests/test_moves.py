@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.history import History
-from fedmerdel.mixture.moves import delete_moves, merge_moves, split_moves
-from fedmerdel.mixture.passes import Workers, count_labels, expect_and_count
-from fedmerdel.mixture.prior import uniform_prior
-from fedmerdel.mixture.solution import Problem, Solution
+from fedmerdel.fitting.history import History
+from fedmerdel.fitting.moves import delete_moves, merge_moves, split_moves
+from fedmerdel.fitting.passes import Workers, count_labels, expect_and_count
+from fedmerdel.fitting.solution import Problem, Solution
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.prior import uniform_prior
 from tests import reference
 from tests.reference import Dense, packed, sums_of
 

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmerdel import FileError, GlobalModel, OptionError, merge_onto, merge_sites
-from fedmerdel.model import onto
-from fedmerdel.model.folder import PARTS
-from fedmerdel.model.lineage import Ancestor
+from fedmerdel.centre import onto
+from fedmerdel.centre.folder import PARTS
+from fedmerdel.centre.lineage import Ancestor
 from fedmerdel.model.names import LONGEST, UNSEEN, carried, inherited
 from fedmerdel.model.names_file import names_text, read_names
 from tests.federations import binary, made_study, summary_of

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.model.describe import describe
 from fedmerdel.model.global_model import merge_sites
 from fedmerdel.model.outcomes import Rate
 from fedmerdel.release import OutcomeCounts
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
+from fedmerdel.sums.sums import Sums
 from tests.federations import made_study, summary_of
 
 RULES = [policy for name, policy in POLICIES.items() if name != "none"]
@@ -26,7 +26,7 @@ def rate_of(policy: Policy, cells: list[tuple[int, int, int]]) -> Rate:
     summaries = []
     for at, (negative, positive, unknown) in enumerate(cells):
         T = np.array([float(negative + positive + unknown)])
-        stats = Statistics(T, np.column_stack([T, np.zeros(1)]), np.zeros(1))
+        stats = Sums(T, np.column_stack([T, np.zeros(1)]), np.zeros(1))
         counts = OutcomeCounts(np.array([float(positive)]), T - unknown)
         summaries.append(
             summary_of(study, f"site {at}", stats, np.zeros((1, 1)), {"death": counts})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedmerdel.mixture.prior import uniform_prior
+from fedmerdel.sums.prior import uniform_prior
 from tests.federations import Recorder, as_sets, binary, hard_sites, many_sites
 
 ONE, TWO, THREE = [0.9, 0.9, 0.1, 0.1] * 4, [0.1, 0.1, 0.9, 0.9] * 4, [0.5, 0.1, 0.9, 0.1] * 4

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedmerdel.mixture import passes
-from fedmerdel.mixture.elbo import all_pairs
-from fedmerdel.mixture.fit import Options, fit_mixture
-from fedmerdel.mixture.passes import Workers
-from fedmerdel.mixture.prior import uniform_prior
-from fedmerdel.mixture.solution import Problem
-from fedmerdel.mixture.splits import propose_halves
+from fedmerdel.fitting import passes
+from fedmerdel.fitting.fit import Options, fit_mixture
+from fedmerdel.fitting.passes import Workers
+from fedmerdel.fitting.solution import Problem
+from fedmerdel.fitting.splits import propose_halves
 from fedmerdel.records.packing import PackedRows, repack
+from fedmerdel.sums.elbo import all_pairs
+from fedmerdel.sums.prior import uniform_prior
 from tests.drawn import random_theta
 from tests.reference import Dense, packed
 

@@ -20,13 +20,13 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.text import Text
 
 from fedmerdel import Exchange, FedMerDel, GlobalModel, MerDel, OptionError, plot, simulate
-from fedmerdel.mixture.profile import profile
+from fedmerdel.centre.origins import joins
 from fedmerdel.model.certainty import expected_certainty
-from fedmerdel.model.origins import joins
 from fedmerdel.model.outcomes import rates, rates_of_all
 from fedmerdel.plot.ribbons import apart
 from fedmerdel.release import OutcomeCounts
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, between
+from fedmerdel.sums.profile import profile
 from tests.federations import binary, made_study, summary_of
 
 ODD = "a $x^2$ <b>_{c} & 5 %"

@@ -10,23 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as distributions
 
-from fedmerdel.mixture.passes import Workers, count_labels, log_evidence
-from fedmerdel.mixture.predictive import (
+from fedmerdel.fitting.passes import Workers, count_labels, log_evidence
+from fedmerdel.sums.predictive import (
     draw,
     level_intervals,
     mean_levels,
     mean_weights,
     predictive,
 )
-from fedmerdel.mixture.prior import Prior, uniform_prior
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.reference import Dense, by_variable, log_joint, packed
 
 ONE = Workers(1)
 
 
-def some_statistics(n_levels: np.ndarray, K: int, seed: int, n_rows: int = 40) -> Statistics:
+def some_statistics(n_levels: np.ndarray, K: int, seed: int, n_rows: int = 40) -> Sums:
     rng = np.random.default_rng(seed)
     X = rng.integers(0, n_levels, size=(n_rows, len(n_levels)))
     table = Dense(X, rng.gamma(1.0, 1.0, n_rows), n_levels)
@@ -77,7 +77,7 @@ def test_means() -> None:
     n_levels = np.array([2, 3])
     prior = uniform_prior(n_levels, 1.0, 5)
     S = np.array([[3.0, 1.0, 0.0, 4.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
-    stats = Statistics(np.array([4.0, 0.0]), S, np.zeros(2))
+    stats = Sums(np.array([4.0, 0.0]), S, np.zeros(2))
     np.testing.assert_allclose(mean_weights(stats, prior), [5 / 6, 1 / 6])
     first, second = by_variable(mean_levels(stats, prior), n_levels)
     np.testing.assert_allclose(first, [[3.5 / 5, 1.5 / 5], [1 / 2, 1 / 2]])

@@ -9,7 +9,7 @@ import pytest
 from joblib import Parallel, delayed
 
 from fedmerdel import MerDel, simulate
-from fedmerdel.mixture.history import History
+from fedmerdel.fitting.history import History
 from fedmerdel.progress import shown
 
 X = simulate(400, 20, 3, beta=(0.3, 0.3), random_state=0).X

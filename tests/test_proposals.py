@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.paper import delete_candidate, merge_candidate
-from fedmerdel.mixture.passes import Workers, count_labels
-from fedmerdel.mixture.solution import Problem, pass_on
+from fedmerdel.fitting.paper import delete_candidate, merge_candidate
+from fedmerdel.fitting.passes import Workers, count_labels
+from fedmerdel.fitting.solution import Problem, pass_on
+from fedmerdel.sums.expectations import expectations
 from tests import reference
-from tests.reference import Sums, packed, statistics_from
+from tests.reference import PlainSums, packed, statistics_from
 from tests.test_recipes import fit_of, small_simulation
 
 
@@ -41,7 +41,7 @@ def test_proposals_are_made_as_the_paper_says(seed: int) -> None:
     merge, delete = fit.history.moves[:2]
     assert (merge.kind, delete.kind) == ("merge", "delete")
 
-    def em(sums: Sums, weights: np.ndarray = table.weights) -> tuple[np.ndarray, Sums]:
+    def em(sums: PlainSums, weights: np.ndarray = table.weights) -> tuple[np.ndarray, PlainSums]:
         log_r = reference.e_step(table, expectations(statistics_from(sums), prior))
         return log_r, reference.m_step(table._replace(weights=weights), log_r)
 
@@ -56,7 +56,7 @@ def test_proposals_are_made_as_the_paper_says(seed: int) -> None:
         log_r, now = merged_log_r, merged
     (k,) = delete.clusters
     not_its_own = np.where(log_r.argmax(axis=1) == k, 0.0, table.weights)
-    without = Sums(np.delete(now.T, k), [np.delete(S, k, axis=0) for S in now.S], now.h[:-1])
+    without = PlainSums(np.delete(now.T, k), [np.delete(S, k, axis=0) for S in now.S], now.h[:-1])
     _, kept = em(without, not_its_own)
     _, deleted = em(kept)
     assert delete.elbo_before == pytest.approx(reference.seven_term_elbo(now, prior))

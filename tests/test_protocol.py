@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from fedmerdel.errors import DataError, OptionError
-from fedmerdel.mixture.prior import study_prior
 from fedmerdel.study import POLICIES, Codebook, Policy, Study, Variable, custom_policy
+from fedmerdel.study.priors import study_prior
 
 SMOKING = Variable("smoking", ("never", "former", "current"), "text")
 DIABETES = Variable("diabetes", ("false", "true"), "boolean")

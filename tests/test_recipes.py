@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmerdel import simulate
-from fedmerdel.mixture import initialise
-from fedmerdel.mixture.expectations import Expectations, expectations
-from fedmerdel.mixture.fit import Fit, Options, fit_mixture
-from fedmerdel.mixture.history import History
-from fedmerdel.mixture.initialise import kmodes_labels, random_labels
-from fedmerdel.mixture.passes import Workers, label_rows
-from fedmerdel.mixture.prior import Prior, uniform_prior
-from fedmerdel.mixture.solution import Problem
+from fedmerdel.fitting import initialise
+from fedmerdel.fitting.fit import Fit, Options, fit_mixture
+from fedmerdel.fitting.history import History
+from fedmerdel.fitting.initialise import kmodes_labels, random_labels
+from fedmerdel.fitting.passes import Workers, label_rows
+from fedmerdel.fitting.solution import Problem
 from fedmerdel.records.packing import PackedRows
+from fedmerdel.sums.expectations import Expectations, expectations
+from fedmerdel.sums.prior import Prior, uniform_prior
 from tests import reference
 from tests.drawn import dense_tables, priors, seeds
 from tests.reference import Dense, packed, sums_of

@@ -13,12 +13,12 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from fedmerdel import bayes_labels, simulate
-from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.fit import Options, fit_mixture
-from fedmerdel.mixture.passes import Workers, label_rows
-from fedmerdel.mixture.prior import uniform_prior
-from fedmerdel.mixture.solution import Problem
+from fedmerdel.fitting.fit import Options, fit_mixture
+from fedmerdel.fitting.passes import Workers, label_rows
+from fedmerdel.fitting.solution import Problem
 from fedmerdel.records.simulate import SimulatedTable
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.prior import uniform_prior
 from tests.reference import Dense, packed
 
 

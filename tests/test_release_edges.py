@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.prior import Prior, uniform_prior
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.cells import HardCounts, OutcomeCounts, all_cells, with_missing
 from fedmerdel.release.disclosure import Protected, _make_room, protect, too_small
 from fedmerdel.release.report import release_cost
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.sums import Sums
 
 OPENSAFELY, ONS = POLICIES["opensafely"], POLICIES["ons"]
 POLICY = st.sampled_from([OPENSAFELY, ONS, POLICIES["datashield"], custom_policy(7, 3)])
@@ -29,7 +29,7 @@ def release(cells: list[float], policy: Policy, people: list[float] | None = Non
     S, hard = np.array([cells]), np.array([people or cells])
     T, T_hard = np.array([S.sum()]), np.array([np.floor(hard.sum() + 0.5)])
     out = protect(
-        Statistics(T, S, np.zeros(1)),
+        Sums(T, S, np.zeros(1)),
         HardCounts(T_hard, hard),
         np.zeros((1, 1)),
         prior_of(len(cells)),
@@ -99,7 +99,7 @@ def test_no_cell_of_an_outcome_is_below_nothing() -> None:
     cells = counts.cells(T)
     assert np.all(cells >= 0)
     np.testing.assert_allclose(cells, [[0, 4, 5], [6, 3, 0]], atol=1e-9)
-    stats = Statistics(T, np.array([[9.0], [9.0]]), np.zeros(2))
+    stats = Sums(T, np.array([[9.0], [9.0]]), np.zeros(2))
     assert np.all(all_cells(stats, np.array([0, 1]), {"death": counts}) >= 0)
 
 
@@ -109,7 +109,7 @@ def protected(policy: Policy, Q: float, h: float, **more: float) -> Protected:
     S = np.array([[80.4, 20.5, 60.0, 43.4], [20.1, 40.3, 31.0, 31.2]])
     deaths = OutcomeCounts(np.array([30.0, 20.0]), np.array([80.0, 50.0]))
     return protect(
-        Statistics(T, S, np.full(2, h)),
+        Sums(T, S, np.full(2, h)),
         HardCounts(np.floor(T), np.floor(S), {"death": deaths}),
         np.array([[0.0, Q], [Q, 0.0]]),
         prior_of(2, 2),
@@ -138,7 +138,7 @@ def test_an_overlap_is_the_same_both_ways() -> None:
     edge = 10 * np.log(2.0)
     Q = np.array([[0.0, edge], [edge + 1e-9, 0.0]])
     T = np.array([60.0, 40.0])
-    stats = Statistics(T, T[:, None] * np.array([0.5, 0.5]), np.zeros(2))
+    stats = Sums(T, T[:, None] * np.array([0.5, 0.5]), np.zeros(2))
     for overlap in (Q, Q.T):
         out = protect(stats, HardCounts(T, stats.S), overlap, prior_of(2), ONS)
         np.testing.assert_array_equal(out.overlap, 2 * edge * (1 - np.eye(2)))
@@ -147,7 +147,7 @@ def test_an_overlap_is_the_same_both_ways() -> None:
 @pytest.mark.parametrize("policy", [OPENSAFELY, ONS, POLICIES["none"]])
 def test_the_account_that_stays_is_of_the_exact_counts_and_the_other_is_not(policy: Policy) -> None:
     out, later = protected(policy, 0.7, -3.0), protected(policy, 0.7, -3.0, cost_so_far=250.0)
-    soft = Statistics(
+    soft = Sums(
         np.array([103.4, 62.2]),
         np.array([[80.4, 20.5, 60.0, 43.4], [20.1, 40.3, 31.0, 31.2]]),
         np.full(2, -3.0),

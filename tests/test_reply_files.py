@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from fedmerdel import FedMerDelError, SiteSummary, fit_site, merge_sites, update_site
-from fedmerdel.mixture.cuts import FirstHalves
 from fedmerdel.release.answer import Answer, Prospects
 from fedmerdel.release.review import review_tables
 from fedmerdel.study.policy import POLICIES
+from fedmerdel.sums.cuts import FirstHalves
 from tests.summaries import FILES, assert_same, content
 from tests.test_fit_site import frame_of, level_numbers, study
 from tests.test_rounds import exchange

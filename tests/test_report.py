@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from fedmerdel import GlobalModel
-from fedmerdel.mixture.profile import profile, weight_intervals
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.centre.origins import joins, leave_out
 from fedmerdel.model.certainty import expected_certainty
-from fedmerdel.model.origins import joins, leave_out
 from fedmerdel.model.outcomes import rates_at_sites, rates_of_all
 from fedmerdel.model.report import report_page
 from fedmerdel.release import OutcomeCounts
 from fedmerdel.study.codebook import Variable
 from fedmerdel.study.conditions import level_texts, shown_levels
 from fedmerdel.study.policy import POLICIES
+from fedmerdel.sums.profile import profile, weight_intervals
+from fedmerdel.sums.sums import Sums
 from tests.federations import made_study, summary_of
 from tests.page_tree import Element, heat_of, parsed
 from tests.reported import DATE, conditions, made_model
@@ -427,7 +427,7 @@ def test_an_elbo_that_is_not_known_is_a_dash() -> None:
 
 def test_an_outcome_that_nobody_knows_is_no_number() -> None:
     study = made_study(np.array([2]), outcomes=("fell",))
-    stats = Statistics(np.array([90.0]), np.array([[30.0, 60.0]]), np.zeros(1))
+    stats = Sums(np.array([90.0]), np.array([[30.0, 60.0]]), np.zeros(1))
     unknown = {"fell": OutcomeCounts(np.zeros(1), np.zeros(1))}
     summary = summary_of(study, "leeds", stats, np.zeros((1, 1)), unknown)
     model = GlobalModel(study, (summary,), (np.array([0]),), "exact", "correlation")

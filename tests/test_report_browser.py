@@ -18,11 +18,11 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from fedmerdel import GlobalModel, cli
-from fedmerdel.mixture.profile import profile
 from fedmerdel.release.review_page import write_review
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, between, on, share_colour
 from fedmerdel.study.codebook import Variable
 from fedmerdel.study.conditions import shown_levels
+from fedmerdel.sums.profile import profile
 from tests.reported import DATE, LONG, conditions, made_model
 from tests.test_report_colours import contrast, linear
 

@@ -14,22 +14,22 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from fedmerdel import assign, merge_sites
+from fedmerdel.centre.lineage import Exchange
+from fedmerdel.centre.origins import MOST_SITES, elbo_course, joins, leave_out
+from fedmerdel.centre.summaries import side_by_side
 from fedmerdel.errors import OptionError
-from fedmerdel.federation.merging import merged_statistics
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.predictive import draw
-from fedmerdel.mixture.prior import uniform_prior
-from fedmerdel.mixture.profile import counted_profile, mixed, profile, weight_intervals
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.model.certainty import N_BINS, N_DRAWN, SURE, expected_certainty
 from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.lineage import Exchange
-from fedmerdel.model.origins import MOST_SITES, elbo_course, joins, leave_out
 from fedmerdel.model.outcomes import rates, rates_at_sites, rates_of_all
 from fedmerdel.model.pixels import as_images
-from fedmerdel.model.summaries import side_by_side
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.conditions import condition_levels, level_texts, shown_levels
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.merging import merged_statistics
+from fedmerdel.sums.predictive import draw
+from fedmerdel.sums.prior import uniform_prior
+from fedmerdel.sums.profile import counted_profile, mixed, profile, weight_intervals
+from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.federations import Federation, federations
 from tests.reported import conditions, made_model
@@ -47,7 +47,7 @@ MIXED = (
 
 
 @st.composite
-def counted(draw: st.DrawFn) -> tuple[Statistics, np.ndarray]:
+def counted(draw: st.DrawFn) -> tuple[Sums, np.ndarray]:
     """Clusters of any sizes, some levels empty, some entries missing; and the levels."""
     levels = np.array(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
     K = draw(st.integers(1, 4))
@@ -55,13 +55,13 @@ def counted(draw: st.DrawFn) -> tuple[Statistics, np.ndarray]:
     empty = draw(st.sampled_from([0.0, 0.3]))
     parts = [rng.gamma(0.5, 20.0, (K, L)) * (rng.random((K, L)) >= empty) for L in levels]
     T = np.max([part.sum(axis=1) for part in parts], axis=0) + rng.exponential(3.0, K) + 0.1
-    return Statistics(T, np.hstack(parts), np.zeros(K)), levels
+    return Sums(T, np.hstack(parts), np.zeros(K)), levels
 
 
 @settings(deadline=None)
 @given(drawn=counted(), alpha=st.sampled_from([0.01, 1.0]))
 def test_a_profile_is_that_of_the_joint_distribution_of_cluster_and_level(
-    drawn: tuple[Statistics, np.ndarray], alpha: float
+    drawn: tuple[Sums, np.ndarray], alpha: float
 ) -> None:
     """Every measure from a table of probabilities of cluster and level, one variable at a time."""
     stats, levels = drawn
@@ -90,7 +90,7 @@ def test_a_profile_is_that_of_the_joint_distribution_of_cluster_and_level(
 @settings(deadline=None)
 @given(drawn=counted())
 def test_a_counted_profile_is_of_the_rows_with_an_entry(
-    drawn: tuple[Statistics, np.ndarray],
+    drawn: tuple[Sums, np.ndarray],
 ) -> None:
     stats, levels = drawn
     offsets = np.concatenate([[0], np.cumsum(levels)])
@@ -128,7 +128,7 @@ def test_clusters_that_are_alike_stand_side_by_side() -> None:
 @settings(deadline=None, max_examples=30)
 @given(drawn=counted(), alpha=st.sampled_from([0.01, 1.0, 30.0]))
 def test_intervals_of_shares_are_those_of_a_dirichlet(
-    drawn: tuple[Statistics, np.ndarray], alpha: float
+    drawn: tuple[Sums, np.ndarray], alpha: float
 ) -> None:
     """One share of a Dirichlet has a beta distribution; a cluster alone has all rows."""
     stats, levels = drawn
@@ -227,7 +227,7 @@ def test_one_cluster_is_certain_and_a_twin_is_not() -> None:
     found = expected_certainty(one.statistics, one.prior, one.row_prior, one.site_rows)
     assert (found.sure, found.sure_of.tolist(), found.given.tolist()) == (1.0, [1.0], [[1.0]])
     T, S, h = one.statistics
-    twins = Statistics(np.tile(T, 2), np.tile(S, (2, 1)), np.tile(h, 2))
+    twins = Sums(np.tile(T, 2), np.tile(S, (2, 1)), np.tile(h, 2))
     found = expected_certainty(twins, one.prior, one.row_prior, twins.T[None, :])
     assert found.sure == 0
     # Rows that are as much in one as in the other all go to the first; none is in the second.

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 from fedmerdel import GlobalModel, OptionError, update_site
+from fedmerdel.centre.origins import MOST_BLOCKS
 from fedmerdel.errors import FileError
-from fedmerdel.mixture.profile import counted_profile
-from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.model.origins import MOST_BLOCKS
 from fedmerdel.model.report import report_page
 from fedmerdel.release.review import review_tables
 from fedmerdel.release.review_page import review_page, write_review
 from fedmerdel.study.codebook import Variable
 from fedmerdel.study.conditions import shown_levels
 from fedmerdel.study.policy import POLICIES
+from fedmerdel.sums.profile import counted_profile
+from fedmerdel.sums.sums import Sums
 from tests.command_line import Said, done, files, refused
 from tests.federations import made_study, summary_of
 from tests.page_tree import heat_of, parsed
@@ -249,7 +249,7 @@ def test_counts_that_are_released_alike_give_the_same_page() -> None:
         T = np.array([400.0, 250.0]) + shift
         S = np.array([[300.0, 100, 200, 150, 50], [100.0, 150, 3 + shift, 110, 137]])
         S[:, 0] += shift
-        stats = Statistics(T, S, -np.array([30.0, 30.0]))
+        stats = Sums(T, S, -np.array([30.0, 30.0]))
         summary = summary_of(
             study, "leeds", stats, np.array([[0.0, 3 + shift], [3 + shift, 0.0]]), {}
         )

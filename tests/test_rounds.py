@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from fedmerdel import GlobalModel, Study, merge_onto, simulate, update_site
-from fedmerdel.federation.merging import local_clusters, merged_statistics
-from fedmerdel.federation.rounds import (
+from fedmerdel.centre.rounds import (
     PATIENCE,
     UNCUT,
     Plan,
@@ -23,15 +22,17 @@ from fedmerdel.federation.rounds import (
     next_cuts,
     placed,
 )
-from fedmerdel.mixture.cuts import FirstHalves, split_gains
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.passes import Workers, count_labels, expect_and_count, log_evidence
-from fedmerdel.mixture.prior import Prior, study_prior, uniform_prior
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.fitting.passes import Workers, count_labels, expect_and_count, log_evidence
 from fedmerdel.release import HardCounts, SiteSummary, protect
 from fedmerdel.release.summary import make_summary
 from fedmerdel.site.site_table import study_rows
+from fedmerdel.study.priors import study_prior
+from fedmerdel.sums.cuts import FirstHalves, split_gains
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.merging import local_clusters, merged_statistics
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.sums import Sums
 from tests.federations import binary, made_study
 
 Tables = dict[str, np.ndarray]
@@ -67,7 +68,7 @@ class Made(NamedTuple):
         return GlobalModel(self.study, tuple(sent), tuple(groups), "exact", "correlation")
 
 
-def summary_from(study: Study, site: str, stats: Statistics) -> SiteSummary:
+def summary_from(study: Study, site: str, stats: Sums) -> SiteSummary:
     prior, none = study_prior(study, study.max_clusters), np.zeros((stats.n_clusters,) * 2)
     out = protect(stats, HardCounts(stats.T, stats.S), none, prior, study.policy)
     return make_summary(study, site, out)
@@ -144,7 +145,7 @@ def test_evidence_less_divergence_lies_between_two_passes() -> None:
 EVEN, LOW, HIGH = [0.5] * 8, [0.1] * 8, [0.9] * 8
 
 
-def centre(shares: list[list[float]], rows: list[float]) -> tuple[Any, list[Any], Statistics]:
+def centre(shares: list[list[float]], rows: list[float]) -> tuple[Any, list[Any], Sums]:
     """One site with these hard clusters, each a group of its own."""
     stats = binary(shares, rows)
     local = local_clusters([(stats, np.zeros((len(rows), len(rows))))])
@@ -273,7 +274,7 @@ def test_what_was_sent_earlier_goes_where_the_elbo_gains_most() -> None:
             T, S = stats.T.copy(), stats.S.copy()
             T[at] += late.T[i]
             S[at] += late.S[i]
-            reached.append(elbo(Statistics(T, S, stats.h), prior_of()))
+            reached.append(elbo(Sums(T, S, stats.h), prior_of()))
         assert k == np.argmax(reached)
     assert len(set(found.tolist())) > 1
     assert placed(stats, prior_of(), late.take(np.arange(0))).shape == (0,)

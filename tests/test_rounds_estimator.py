@@ -19,14 +19,14 @@ from fedmerdel import (
     simulate,
     update_site,
 )
+from fedmerdel.centre.lineage import Exchange
 from fedmerdel.estimators import rounds as rounds_module
 from fedmerdel.estimators.rounds import QUIET, QUIET_EXCHANGES, has_settled
-from fedmerdel.mixture.passes import Workers
-from fedmerdel.mixture.prior import study_prior
-from fedmerdel.mixture.solution import make_problem, pass_on
-from fedmerdel.model.lineage import Exchange
+from fedmerdel.fitting.passes import Workers
+from fedmerdel.fitting.solution import make_problem, pass_on
 from fedmerdel.site.assign import assign
 from fedmerdel.site.site_table import study_rows
+from fedmerdel.study.priors import study_prior
 from tests.test_rounds import Made, exchange, made, noisy
 
 TABLE = simulate(900, 20, 3, beta=(0.5, 1.0), random_state=3)

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.federation import search as search_module
-from fedmerdel.federation.merging import LocalClusters, Merging, local_clusters
-from fedmerdel.federation.search import (
+from fedmerdel.model.global_model import merge_sites
+from fedmerdel.sums import search as search_module
+from fedmerdel.sums.merging import LocalClusters, Merging, local_clusters
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.search import (
     BRANCH,
     LEAST_GAIN,
     ROUNDS,
@@ -20,9 +22,7 @@ from fedmerdel.federation.search import (
     move_singly,
     search_groups,
 )
-from fedmerdel.mixture.prior import Prior, uniform_prior
-from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.model.global_model import merge_sites
+from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.federations import (
     Federation,
@@ -232,5 +232,5 @@ def test_a_site_alone_has_nothing_to_merge_with() -> None:
     local = hard_sites([binary([ONE, TWO], [10, 900])])
     for search in ("exact", "tree", "greedy"):
         assert as_sets(run(search, local, PRIOR)) == {frozenset({0}), frozenset({1})}
-    single = hard_sites([Statistics(*(part[:1] for part in binary([ONE], [10])))])
+    single = hard_sites([Sums(*(part[:1] for part in binary([ONE], [10])))])
     assert len(run("random", single, PRIOR)) == 1

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 
 from fedmerdel import GlobalModel, draft_study, fit_site, merge_sites, policy_named, simulate
-from fedmerdel.federation import hidden
-from fedmerdel.federation.hidden import filled_alike
-from fedmerdel.mixture.prior import level_shares
-from fedmerdel.model.summaries import side_by_side
+from fedmerdel.centre.summaries import side_by_side
+from fedmerdel.release import hidden
+from fedmerdel.release.hidden import filled_alike
+from fedmerdel.sums.levels import level_shares
 from tests.federations import Federation, federations
 
 NOISE = (0.01, 0.02, 0.03, 0.05, 0.07, 0.3)

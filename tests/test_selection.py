@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, xlogy
 
 from fedmerdel import MerDel, simulate
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.learning import settled
-from fedmerdel.mixture.moves import delete_bounds
-from fedmerdel.mixture.passes import Workers, log_evidence
-from fedmerdel.mixture.predictive import mean_levels, predictive
-from fedmerdel.mixture.prior import Prior, sum_levels, uniform_prior
-from fedmerdel.mixture.selection import Selection
-from fedmerdel.mixture.solution import make_problem, pass_on
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.fitting.moves import delete_bounds
+from fedmerdel.fitting.passes import Workers, log_evidence
+from fedmerdel.fitting.solution import make_problem, pass_on
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.learning import settled
+from fedmerdel.sums.levels import sum_levels
+from fedmerdel.sums.predictive import mean_levels, predictive
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.selection import Selection
+from fedmerdel.sums.sums import Sums
 from tests import reference
 from tests.drawn import clusterings, seeds
 from tests.reference import Dense, by_variable, packed, statistics_from
@@ -149,7 +150,7 @@ def test_the_predictive_of_all_rows_sums_to_one(seed: int, K: int, n_empty: int)
     X = np.array(list(product(*(range(n) for n in levels))))
     table = Dense(X, np.ones(len(X)), levels)
     S = np.concatenate([rng.gamma(1.0, 5.0, (K, n)) for n in levels], axis=1)
-    stats = Statistics(rng.gamma(1.0, 10.0, K), S, np.zeros(K))
+    stats = Sums(rng.gamma(1.0, 10.0, K), S, np.zeros(K))
     prior = uniform_prior(levels, 0.5, K + n_empty)
     c = random_inclusion(rng, 3)
     _, selected = with_inclusion(S, prior, c)

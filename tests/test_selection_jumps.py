@@ -8,23 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmerdel import MerDel, simulate
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.learning import learning_of, settled
-from fedmerdel.mixture.prior import Prior, uniform_prior
-from fedmerdel.mixture.selection import LEAP, Selection
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.learning import learning_of, settled
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.selection import LEAP, Selection
+from fedmerdel.sums.sums import Sums
 
 seeds = st.integers(0, 2**32 - 1)
 
 
 def drawn(
     rng: np.random.Generator, K: int, P: int, noisy: bool, most: float = 0.5
-) -> tuple[Statistics, Prior]:
+) -> tuple[Sums, Prior]:
     """Draw counts of K clusters of 100 rows; noise has one probability for all of them."""
     p = rng.uniform(0.1, most, (1 if noisy else K, P))
     ones = rng.binomial(100, np.broadcast_to(p, (K, P))).astype(np.float64)
     S = np.stack([100 - ones, ones], axis=2).reshape(K, 2 * P)
-    return Statistics(np.full(K, 100.0), S, np.zeros(K)), uniform_prior(np.full(P, 2), 0.01, K)
+    return Sums(np.full(K, 100.0), S, np.zeros(K)), uniform_prior(np.full(P, 2), 0.01, K)
 
 
 def included(selection: Selection, prior: Prior, c: float) -> Prior:

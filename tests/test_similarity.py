@@ -10,20 +10,20 @@ from scipy import stats as distributions
 from scipy.integrate import quad
 from scipy.special import digamma
 
-from fedmerdel.mixture.prior import Prior, uniform_prior
-from fedmerdel.mixture.similarity import CRITERIA, bhattacharyya, correlation, kullback_leibler
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.similarity import CRITERIA, bhattacharyya, correlation, kullback_leibler
+from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.reference import by_variable, ln_beta
 
 
-def drawn_clusters(levels: list[int], K: int, seed: int) -> tuple[Statistics, Prior]:
+def drawn_clusters(levels: list[int], K: int, seed: int) -> tuple[Sums, Prior]:
     rng = np.random.default_rng(seed)
     n_levels = np.array(levels)
     T = rng.integers(1, 200, K).astype(float)
     S = [T[:, None] * rng.dirichlet(np.ones(size), K) for size in levels]
     prior = uniform_prior(n_levels, 0.01, K)
-    return Statistics(T, np.concatenate(S, axis=1), np.zeros(K)), prior
+    return Sums(T, np.concatenate(S, axis=1), np.zeros(K)), prior
 
 
 mixed_levels = st.lists(st.integers(1, 5), min_size=2, max_size=8)
@@ -86,7 +86,7 @@ def test_divergence_is_the_sum_of_both_directions(levels: list[int], K: int, see
 def test_distance_is_that_of_the_densities(a: tuple[float, ...], b: tuple[float, ...]) -> None:
     prior = uniform_prior(np.array([2, 2]), 0.01, 2)
     S = np.array([[*a, *b], [*b, *b]]) - prior.eps
-    alike = bhattacharyya(Statistics(np.zeros(2), S, np.zeros(2)), prior)
+    alike = bhattacharyya(Sums(np.zeros(2), S, np.zeros(2)), prior)
     p, q = distributions.beta(*a), distributions.beta(*b)
     shared, _ = quad(lambda x: np.sqrt(p.pdf(x) * q.pdf(x)), 0, 1)
     # The second variable is the same in both clusters: no distance.

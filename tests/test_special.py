@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln, polygamma, psi
 
-from fedmerdel.mixture.prior import ln_beta
-from fedmerdel.mixture.special import digamma_trigamma, ln_gamma
+from fedmerdel.sums.levels import ln_beta
+from fedmerdel.sums.special import digamma_trigamma, ln_gamma
 
 numbers = st.floats(1e-9, 1e9, allow_nan=False)
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from fedmerdel import DataError, MerDel, OptionError, Stability, simulate, stability
 from fedmerdel.estimators.starts import bootstrap, make_trial, run_fits
-from fedmerdel.mixture.agreement import best_jaccard
+from fedmerdel.sums.agreement import best_jaccard
 
 TABLE = simulate(400, 40, 4, beta=(0.3, 0.3), random_state=2)
 MODEL = MerDel(8, random_state=0).fit(TABLE.X)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fedmerdel import FedMerDel, MerDel, simulate
-from fedmerdel.mixture.history import History, InTurn
-from fedmerdel.mixture.passes import Workers
+from fedmerdel.fitting.history import History, InTurn
+from fedmerdel.fitting.passes import Workers
 
 TABLE = simulate(900, 40, 6, noisy=0.3, random_state=3)
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import gammaln, psi
 
-from fedmerdel.mixture.elbo import cluster_evidence, elbo
-from fedmerdel.mixture.learning import settled
-from fedmerdel.mixture.prior import Prior, uniform_prior
-from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.mixture.strengths import (
+from fedmerdel.sums.elbo import cluster_evidence, elbo
+from fedmerdel.sums.learning import settled
+from fedmerdel.sums.prior import Prior, uniform_prior
+from fedmerdel.sums.strengths import (
     LEAST,
     MOST,
     Strengths,
@@ -24,6 +23,7 @@ from fedmerdel.mixture.strengths import (
     common_strength,
     log_density,
 )
+from fedmerdel.sums.sums import Sums
 from tests import reference
 from tests.drawn import seeds
 
@@ -33,7 +33,7 @@ many = settings(max_examples=60, deadline=None)
 class Counted(NamedTuple):
     """Counts of clusters, and the fixed prior."""
 
-    stats: Statistics
+    stats: Sums
     prior: Prior
 
     @property
@@ -63,7 +63,7 @@ def drawn_counts(
     T = np.floor(T)
     counts = np.concatenate(S, axis=1).astype(float)
     prior = uniform_prior(np.asarray(n_levels), 0.01, K + 2)
-    return Counted(Statistics(T, counts, np.zeros(K)), prior)
+    return Counted(Sums(T, counts, np.zeros(K)), prior)
 
 
 @st.composite

@@ -13,12 +13,12 @@ import pytest
 
 from fedmerdel import FedMerDel, simulate
 from fedmerdel.errors import FedMerDelError
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.prior import study_prior
 from fedmerdel.release import SiteSummary
 from fedmerdel.site.fit_site import fit_site
 from fedmerdel.study.policy import POLICIES
+from fedmerdel.study.priors import study_prior
 from fedmerdel.study.protocol import Study
+from fedmerdel.sums.elbo import elbo
 from tests.federations import made_study
 from tests.summaries import assert_same, make
 

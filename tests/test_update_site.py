@@ -21,15 +21,15 @@ from fedmerdel import (
     merge_sites,
     update_site,
 )
-from fedmerdel.mixture.cuts import split_gains
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.passes import Workers
-from fedmerdel.mixture.prior import Prior
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.fitting.passes import Workers
 from fedmerdel.release.folder import summary_files
 from fedmerdel.site.people import count_people, own_rows, soft_outcomes
 from fedmerdel.site.update import prepare_update
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
+from fedmerdel.sums.cuts import split_gains
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import Sums
 from tests.federations import overlaps
 from tests.reference import (
     Dense,
@@ -107,7 +107,7 @@ def test_where_no_cut_was_sent_the_site_proposes_good_halves() -> None:
         agreed = study(prior="fixed", seed=seed)
         summary = fit_site(agreed, frame_of(level_numbers(800, seed, rare=0.1)), "hull")
         stats = summary.statistics
-        alone = Statistics(stats.T.sum(keepdims=True), stats.S.sum(axis=0)[None], np.zeros(1))
+        alone = Sums(stats.T.sum(keepdims=True), stats.S.sum(axis=0)[None], np.zeros(1))
         groups = (np.arange(summary.n_clusters),)
         lump = GlobalModel(agreed, (summary,), groups, "exact", "correlation")
         assert lump.broadcast.uncut.all()

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from fedmerdel import simulate
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.expectations import Expectations, expectations
-from fedmerdel.mixture.passes import Workers, count_labels, expect_and_count
-from fedmerdel.mixture.prior import uniform_prior
-from fedmerdel.mixture.solution import Problem, pass_on
+from fedmerdel.fitting.passes import Workers, count_labels, expect_and_count
+from fedmerdel.fitting.solution import Problem, pass_on
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.expectations import Expectations, expectations
+from fedmerdel.sums.prior import uniform_prior
 from tests.reference import Dense, packed, plain_variational
 
 N_PASSES = 60

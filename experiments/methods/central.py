@@ -19,9 +19,9 @@ from stepmix.stepmix import StepMix
 
 from experiments.methods.face import Batch, Info, Labels
 from experiments.methods.modes import Floats, cluster_modes, level_offsets, one_hot, sums_by_label
-from fedmerdel.mixture.class_starts import drawn_rows
-from fedmerdel.mixture.classical import climb
-from fedmerdel.mixture.passes import Workers, label_rows
+from fedmerdel.fitting.class_starts import drawn_rows
+from fedmerdel.fitting.classical import climb
+from fedmerdel.fitting.passes import Workers, label_rows
 from fedmerdel.records.encode import encode
 from fedmerdel.records.packing import repack
 from fedmerdel.records.tables import open_table

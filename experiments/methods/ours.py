@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from experiments.methods.face import Batch, Info, Labels
 from fedmerdel import FedMerDel, GlobalModel, MerDel, merge_sites
-from fedmerdel.federation.search import Search
+from fedmerdel.sums.search import Search
 
 PAPER: dict[str, Any] = {"recipe": "paper", "laps": 5}
 """The paper's local fit: k-modes, five passes between moves, its own prior and tolerance."""

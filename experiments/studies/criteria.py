@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 from experiments.experiment import Experiment, Row, Scale, Task, counts
 from experiments.tables import by, figure, markdown, median_range
 from fedmerdel import MerDel, simulate
-from fedmerdel.mixture.similarity import MergeCriterion
+from fedmerdel.sums.similarity import MergeCriterion
 
 # True clusters, most clusters, variables.
 STUDIES = {"A": (10, 20, 50), "B": (20, 40, 100)}

@@ -12,6 +12,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fedmerdel.centre.lineage import Ancestor, Exchange
+from fedmerdel.centre.onto import merge_onto
 from fedmerdel.errors import (
     ConstantColumnWarning,
     DataError,
@@ -21,11 +23,9 @@ from fedmerdel.errors import (
     NotConvergedWarning,
     OptionError,
 )
-from fedmerdel.mixture.history import Move
+from fedmerdel.fitting.history import Move
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.global_model import GlobalModel, merge_sites
-from fedmerdel.model.lineage import Ancestor, Exchange
-from fedmerdel.model.onto import merge_onto
 from fedmerdel.records.draft import draft_study
 from fedmerdel.records.simulate import SimulatedTable, bayes_labels, simulate
 from fedmerdel.release.summary import SiteSummary

@@ -9,11 +9,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.mixture.fit import Init, Options, Recipe
-from fedmerdel.mixture.learning import Learned, what_is_learned
-from fedmerdel.mixture.prior import Prior, level_prior
+from fedmerdel.fitting.fit import Init, Options, Recipe
 from fedmerdel.study.codebook import Codebook, Missing
-from fedmerdel.study.level_prior import Expected, checked_prior, chosen_way
+from fedmerdel.study.level_prior import checked_prior, chosen_way
+from fedmerdel.sums.learning import Learned, what_is_learned
+from fedmerdel.sums.prior import Expected, Prior, level_prior
 
 ROW_TOLERANCE = 1e-5
 """Nats per row that a pass may still add, unless told otherwise."""

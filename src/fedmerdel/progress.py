@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fedmerdel.mixture.history import History
+from fedmerdel.fitting.history import History
 
 
 @contextmanager

@@ -13,9 +13,10 @@ import numpy as np
 
 from fedmerdel.errors import FileError
 from fedmerdel.files import read_json, write_json
-from fedmerdel.mixture.prior import FloatArray, Prior
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.study.codebook import Codebook
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import Sums
 
 KIND = "fedmerdel estimator"
 VERSION = 2
@@ -68,9 +69,7 @@ def load(kind: type[Estimator], path: str | Path) -> Estimator:
             float(content["prior"]["constant"]),
             *(_array(content["prior"][name]) for name in LEARNED),
         )
-        stats = Statistics(
-            *(np.array(content["statistics"][part], dtype=np.float64) for part in "TSh")
-        )
+        stats = Sums(*(np.array(content["statistics"][part], dtype=np.float64) for part in "TSh"))
         _check_numbers(prior, stats)
         options = dict(content["options"])
         if options["prior"] == GIVEN:
@@ -125,7 +124,7 @@ def _options(estimator: Any) -> dict[str, Any]:
     return options
 
 
-def _check_numbers(prior: Prior, stats: Statistics) -> None:
+def _check_numbers(prior: Prior, stats: Sums) -> None:
     """Refuse numbers that no fit can have found."""
     n_clusters = len(stats.T)
     shapes = (stats.T.shape, stats.S.shape, stats.h.shape, prior.eps.shape)

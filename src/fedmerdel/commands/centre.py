@@ -8,18 +8,18 @@ from typing import Annotated
 
 import typer
 
+from fedmerdel.centre.folder import check_model_place
+from fedmerdel.centre.onto import merge_onto
 from fedmerdel.commands.arguments import ModelFolder, StudyFile
 from fedmerdel.commands.screen import count, screen, show_exchange, show_model, show_next
 from fedmerdel.errors import DataError, OptionError
-from fedmerdel.federation.search import Search
-from fedmerdel.model.folder import check_model_place
 from fedmerdel.model.global_model import GlobalModel, merge_sites
 from fedmerdel.model.names import inherited
 from fedmerdel.model.names_file import NUMBER, read_names
-from fedmerdel.model.onto import merge_onto
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.report.page import check_page_place
 from fedmerdel.study.protocol import Study
+from fedmerdel.sums.search import Search
 
 
 def merge(

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError, OptionError
-from fedmerdel.mixture.prior import IntArray
 from fedmerdel.release.summary import check_site_name
+from fedmerdel.sums.arrays import IntArray
 
 ROWS_PER_BATCH = 5000
 """Rows of a random batch, about, where neither sites nor a number of batches are given."""

@@ -11,11 +11,11 @@ from fedmerdel.errors import OptionError
 from fedmerdel.estimators.merdel import MerDel
 from fedmerdel.estimators.stability import Stability
 from fedmerdel.estimators.starts import checked_model, make_trial, run_fits
-from fedmerdel.mixture import agreement
-from fedmerdel.mixture.consensus import agree_by_clusters, agree_by_rows
-from fedmerdel.mixture.prior import FloatArray, IntArray
+from fedmerdel.fitting.consensus import agree_by_clusters, agree_by_rows
 from fedmerdel.options import check_whole
 from fedmerdel.records.collapse import find_distinct
+from fedmerdel.sums import agreement
+from fedmerdel.sums.arrays import FloatArray, IntArray
 
 MOST_KINDS = 5000
 """Kinds of rows up to which rows are compared with rows: the matrix takes 200 MB."""

@@ -11,18 +11,13 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from fedmerdel.centre.lineage import Ancestor, Exchange
 from fedmerdel.estimators.batches import site_of_rows
 from fedmerdel.estimators.columns import CategoricalColumns
 from fedmerdel.estimators.rounds import Rounds, run_rounds, shown_exchanges
-from fedmerdel.federation.search import Search
-from fedmerdel.mixture.fit import Init
-from fedmerdel.mixture.learning import what_is_learned
-from fedmerdel.mixture.passes import Workers, label_rows, log_evidence, responsibilities
-from fedmerdel.mixture.predictive import predictive
-from fedmerdel.mixture.prior import FloatArray, IntArray, study_prior
-from fedmerdel.mixture.similarity import MergeCriterion
+from fedmerdel.fitting.fit import Init
+from fedmerdel.fitting.passes import Workers, label_rows, log_evidence, responsibilities
 from fedmerdel.model.global_model import GlobalModel, merge_sites
-from fedmerdel.model.lineage import Ancestor, Exchange
 from fedmerdel.options import (
     check_options,
     check_whole,
@@ -42,7 +37,13 @@ from fedmerdel.site.assign import site_expectations
 from fedmerdel.site.local_fit import LocalFit, fit_rows, site_starts
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.policy import policy_named
+from fedmerdel.study.priors import study_prior
 from fedmerdel.study.protocol import Study
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.learning import what_is_learned
+from fedmerdel.sums.predictive import predictive
+from fedmerdel.sums.search import Search
+from fedmerdel.sums.similarity import MergeCriterion
 
 
 class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):

@@ -15,16 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedmerdel import saved
 from fedmerdel.estimators.columns import CategoricalColumns
-from fedmerdel.mixture import predictive
-from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.fit import fit_mixture
-from fedmerdel.mixture.history import Move
-from fedmerdel.mixture.passes import Workers, label_rows, log_evidence, responsibilities
-from fedmerdel.mixture.prior import FloatArray, IntArray, Prior
-from fedmerdel.mixture.similarity import MergeCriterion
-from fedmerdel.mixture.solution import make_problem
-from fedmerdel.mixture.statistics import Statistics
-from fedmerdel.mixture.strengths import log_odds
+from fedmerdel.fitting.fit import fit_mixture
+from fedmerdel.fitting.history import Move
+from fedmerdel.fitting.passes import Workers, label_rows, log_evidence, responsibilities
+from fedmerdel.fitting.solution import make_problem
 from fedmerdel.options import (
     check_options,
     check_share,
@@ -42,6 +36,13 @@ from fedmerdel.records.missing import check_complete, fit_codebook
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.records.tables import open_table
 from fedmerdel.study.codebook import Codebook, Missing
+from fedmerdel.sums import predictive
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.similarity import MergeCriterion
+from fedmerdel.sums.strengths import log_odds
+from fedmerdel.sums.sums import Sums
 
 
 class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
@@ -348,7 +349,7 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         self,
         codebook: Codebook,
         prior: Prior,
-        stats: Statistics,
+        stats: Sums,
         elbo: float,
         n_iter: int,
         converged: bool,

@@ -12,10 +12,9 @@ from typing import Any, Literal
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.mixture.class_starts import bayesian_bound, climb_from_starts
-from fedmerdel.mixture.classical import Climb
-from fedmerdel.mixture.passes import Workers, count_together
-from fedmerdel.mixture.prior import IntArray
+from fedmerdel.fitting.class_starts import bayesian_bound, climb_from_starts
+from fedmerdel.fitting.classical import Climb
+from fedmerdel.fitting.passes import Workers, count_together
 from fedmerdel.options import check_whole, checked_seed, thread_count
 from fedmerdel.records.collapse import collapse, find_distinct
 from fedmerdel.records.encode import encode
@@ -23,6 +22,7 @@ from fedmerdel.records.infer import infer_codebook
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.records.tables import open_table
 from fedmerdel.study.codebook import Codebook
+from fedmerdel.sums.arrays import IntArray
 
 Criterion = Literal["aic", "bic", "abic", "icl", "elbo"]
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from fedmerdel.mixture.passes import Workers
+from fedmerdel.centre.lineage import Exchange
+from fedmerdel.centre.onto import merge_onto
+from fedmerdel.fitting.passes import Workers
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.lineage import Exchange
-from fedmerdel.model.onto import merge_onto
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.release.summary import SiteSummary

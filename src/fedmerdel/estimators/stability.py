@@ -11,11 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from fedmerdel.errors import OptionError
 from fedmerdel.estimators.merdel import MerDel
 from fedmerdel.estimators.starts import bootstrap, checked_model, make_trial, run_fits
-from fedmerdel.mixture.agreement import best_jaccard, weight_in
-from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.passes import Workers, label_rows
-from fedmerdel.mixture.prior import FloatArray
+from fedmerdel.fitting.passes import Workers, label_rows
 from fedmerdel.options import check_whole, thread_count
+from fedmerdel.sums.agreement import best_jaccard, weight_in
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.expectations import expectations
 
 SURVIVED = 0.75
 """Jaccard similarity from which a cluster counts as found again (Hennig 2007)."""

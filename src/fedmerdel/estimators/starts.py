@@ -11,13 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fedmerdel.errors import OptionError
 from fedmerdel.estimators.merdel import MerDel
-from fedmerdel.mixture.expectations import expectations
-from fedmerdel.mixture.fit import Options, fit_mixture
-from fedmerdel.mixture.history import InTurn
-from fedmerdel.mixture.learning import Learned
-from fedmerdel.mixture.passes import Workers, label_rows
-from fedmerdel.mixture.prior import FloatArray, IntArray, Prior
-from fedmerdel.mixture.solution import make_problem
+from fedmerdel.fitting.fit import Options, fit_mixture
+from fedmerdel.fitting.history import InTurn
+from fedmerdel.fitting.passes import Workers, label_rows
+from fedmerdel.fitting.solution import make_problem
 from fedmerdel.options import (
     check_options,
     check_whole,
@@ -33,6 +30,10 @@ from fedmerdel.records.encode import encode
 from fedmerdel.records.missing import check_complete, fit_codebook
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.records.tables import open_table
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.learning import Learned
+from fedmerdel.sums.prior import Prior
 
 DRAWN = 1.0 - float(np.exp(-1.0))
 """Share of the rows that a bootstrap sample of as many rows holds."""

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError, FileError
 from fedmerdel.files import check_place, is_empty_folder, read_json, replacement, write_json
-from fedmerdel.mixture.cuts import Cuts
-from fedmerdel.mixture.expectations import Expectations
-from fedmerdel.mixture.prior import FloatArray, Prior, study_prior
 from fedmerdel.release.grid import check_names, number_text, read_grid, write_grid
+from fedmerdel.study.priors import study_prior
 from fedmerdel.study.protocol import Study
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.cuts import Cuts
+from fedmerdel.sums.expectations import Expectations
+from fedmerdel.sums.prior import Prior
 
 KIND = "fedmerdel broadcast"
 VERSION = 1

@@ -7,10 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from fedmerdel.mixture.expectations import expectations, expected_log_weights
-from fedmerdel.mixture.predictive import draw
-from fedmerdel.mixture.prior import FloatArray, Prior, sum_levels
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.expectations import expectations, expected_log_weights
+from fedmerdel.sums.levels import sum_levels
+from fedmerdel.sums.predictive import draw
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import Sums
 
 SURE = 0.8
 """A row with a cluster more probable than this is surely in it."""
@@ -41,7 +43,7 @@ class Certainty(NamedTuple):
 
 
 def expected_certainty(
-    stats: Statistics, prior: Prior, row_prior: Prior, site_rows: FloatArray
+    stats: Sums, prior: Prior, row_prior: Prior, site_rows: FloatArray
 ) -> Certainty:
     """Draw rows from the clusters, the same every time, and give them to clusters.
 
@@ -50,7 +52,7 @@ def expected_certainty(
 
     Parameters
     ----------
-    stats : Statistics
+    stats : Sums
         The clusters.
     prior, row_prior : Prior
         Under which they are described, and under which rows are given to them.

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedmerdel.mixture.profile import profile
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.outcomes import Rate, rates
 from fedmerdel.study.conditions import condition_levels
+from fedmerdel.sums.profile import profile
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import OptionError
-from fedmerdel.mixture.predictive import draw
-from fedmerdel.mixture.prior import IntArray
 from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.sums.arrays import IntArray
+from fedmerdel.sums.predictive import draw
 
 
 def sample(

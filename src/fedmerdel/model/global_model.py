@@ -11,24 +11,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerdel.centre.centre_prior import centre_learns, centre_prior
+from fedmerdel.centre.filling import filled_in
+from fedmerdel.centre.lineage import Ancestor, Exchange
+from fedmerdel.centre.rounds import UNCUT, Course, begin
+from fedmerdel.centre.selecting import selected, selection_probability
+from fedmerdel.centre.summaries import check_summaries, in_order, side_by_side
 from fedmerdel.errors import DataError, OptionError
-from fedmerdel.federation.merging import merged_statistics
-from fedmerdel.federation.rounds import UNCUT, Course, begin
-from fedmerdel.federation.search import Search, search_groups
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.prior import FloatArray, IntArray, Prior, level_shares, study_prior
-from fedmerdel.mixture.similarity import MergeCriterion
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.model.broadcast import Broadcast
-from fedmerdel.model.centre_prior import centre_learns, centre_prior
-from fedmerdel.model.filling import filled_in
-from fedmerdel.model.lineage import Ancestor, Exchange
 from fedmerdel.model.names import changed, checked, inherited, name_of
-from fedmerdel.model.selecting import selected, selection_probability
-from fedmerdel.model.summaries import check_summaries, in_order, side_by_side
 from fedmerdel.release.disclosure import releases_exactly
 from fedmerdel.release.summary import SiteSummary
+from fedmerdel.study.priors import study_prior
 from fedmerdel.study.protocol import Study
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.levels import level_shares
+from fedmerdel.sums.merging import merged_statistics
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.search import Search, search_groups
+from fedmerdel.sums.similarity import MergeCriterion
+from fedmerdel.sums.sums import Sums
 
 if TYPE_CHECKING:
     from fedmerdel.model.describe import Cluster
@@ -137,7 +140,7 @@ class GlobalModel:
         return self.prior._replace(inclusion=told, background=background)
 
     @cached_property
-    def statistics(self) -> Statistics:
+    def statistics(self) -> Sums:
         """T, S and h of the global clusters.
 
         Counts that disclosure control has hidden are filled with what is expected of them.
@@ -148,7 +151,7 @@ class GlobalModel:
         return filled_in(self.study, local, list(self.groups), self.n_components)
 
     @cached_property
-    def told(self) -> Statistics:
+    def told(self) -> Sums:
         """The same as the sites sent them; replies with what was expected where they hide it."""
         return merged_statistics(side_by_side(self.summaries, self.asked), list(self.groups))
 
@@ -279,7 +282,7 @@ class GlobalModel:
         if site not in self.sites:
             raise OptionError(f"site: {site!r} is not in the model, which has {_list(self.sites)}")
         if self.record:
-            from fedmerdel.model.onto import take_out
+            from fedmerdel.centre.onto import take_out
 
             return take_out(self, site)
         summaries = tuple(summary for summary in self.summaries if summary.site != site)
@@ -296,14 +299,14 @@ class GlobalModel:
 
         It holds every site's summary: whoever gets the folder sees the counts of each site.
         """
-        from fedmerdel.model.folder import save_model
+        from fedmerdel.centre.folder import save_model
 
         save_model(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> GlobalModel:
         """Read a model written by `save`."""
-        from fedmerdel.model.folder import load_model
+        from fedmerdel.centre.folder import load_model
 
         return load_model(path)
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.mixture.prior import IntArray
+from fedmerdel.sums.arrays import IntArray
 
 if TYPE_CHECKING:
-    from fedmerdel.model.lineage import Ancestor
+    from fedmerdel.centre.lineage import Ancestor
 
 LONGEST = 80
 """Characters of a name."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
-from fedmerdel.mixture.prior import FloatArray, IntArray
-from fedmerdel.mixture.profile import INTERVAL
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.release.summary import SiteSummary
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.profile import INTERVAL
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ import re
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.mixture.predictive import draw
-from fedmerdel.mixture.prior import FloatArray
-from fedmerdel.mixture.profile import profile
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.study.conditions import shown_levels
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.predictive import draw
+from fedmerdel.sums.profile import profile
 
 
 def cluster_images(model: GlobalModel, shape: tuple[int, int], n_drawn: int) -> FloatArray:

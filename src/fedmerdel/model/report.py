@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from fedmerdel.centre.report_origins import certainty, course, left_out, origins
 from fedmerdel.files import write_text
-from fedmerdel.mixture.profile import Profile, profile
 from fedmerdel.model.certainty import SURE, Certainty, expected_certainty
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.report_clusters import cards, images, outcomes, sites
-from fedmerdel.model.report_origins import certainty, course, left_out, origins
 from fedmerdel.release.disclosure import releases_exactly
 from fedmerdel.release.note import zero_text
 from fedmerdel.report.charts import bars
 from fedmerdel.report.heat import heat_data
 from fedmerdel.report.page import check_page_place, render
+from fedmerdel.sums.profile import Profile, profile
 
 
 def write_report(

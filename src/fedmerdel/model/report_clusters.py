@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.mixture.profile import weight_intervals
 from fedmerdel.model.describe import Cluster
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.outcomes import rates_at_sites, rates_of_all
@@ -14,6 +13,7 @@ from fedmerdel.model.pixels import cluster_images
 from fedmerdel.report.charts import intervals
 from fedmerdel.report.picture import picture
 from fedmerdel.study.conditions import level_texts, shown_levels
+from fedmerdel.sums.profile import weight_intervals
 
 N_MARKS = 8
 """Levels that a card names at most."""

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedmerdel.centre.origins import elbo_course, joins
 from fedmerdel.errors import OptionError
-from fedmerdel.mixture.prior import FloatArray
 from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.origins import elbo_course, joins
 from fedmerdel.plot.canvas import TEXT, axes, bare
 from fedmerdel.plot.subject import either
 from fedmerdel.report.colours import CYCLE
+from fedmerdel.sums.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.mixture.prior import FloatArray
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.pixels import cluster_images
 from fedmerdel.plot.canvas import INK, LITERAL, new_figure
 from fedmerdel.plot.subject import LONGEST, global_model
+from fedmerdel.sums.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

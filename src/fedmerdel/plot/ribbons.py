@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from fedmerdel.mixture.prior import FloatArray
+from fedmerdel.centre.origins import rows_from
 from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.origins import rows_from
 from fedmerdel.plot.canvas import FAINT, INK, LINE, LITERAL, axes, extent, fitting, text_width
 from fedmerdel.plot.subject import global_model, names_of, short
 from fedmerdel.report.colours import CYCLE
+from fedmerdel.sums.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

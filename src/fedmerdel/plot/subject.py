@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.mixture.prior import FloatArray
-from fedmerdel.mixture.profile import Profile, mixed, profile
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.study.conditions import level_texts
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.profile import Profile, mixed, profile
 
 LONGEST = 36
 """Characters of a name in a figure; a longer one is cut."""

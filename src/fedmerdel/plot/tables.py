@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.mixture.prior import FloatArray
 from fedmerdel.model.describe import describe
 from fedmerdel.plot.canvas import (
     INK,
@@ -25,6 +24,7 @@ from fedmerdel.plot.canvas import (
 from fedmerdel.plot.subject import Clusters, clusters_of, global_model, names_of
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, on, share_colour
 from fedmerdel.study.conditions import shown_levels
+from fedmerdel.sums.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedmerdel.mixture.cuts import FirstHalves
-from fedmerdel.mixture.prior import FloatArray, IntArray
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.cells import DUST, wrong_arrays
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.cuts import FirstHalves
+from fedmerdel.sums.sums import Sums
 
 
 class Prospects(NamedTuple):
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
     prospects: Prospects | None = None
 
 
-def impossible_answer(answer: Answer, stats: Statistics, offsets: IntArray) -> str | None:
+def impossible_answer(answer: Answer, stats: Sums, offsets: IntArray) -> str | None:
     """Return why no table can have given these numbers, or None."""
     if not isinstance(answer.broadcast, str) or not answer.broadcast:
         return "it does not say which clusters it answers"

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedmerdel.mixture.prior import FloatArray, IntArray
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.study.codebook import Codebook
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.sums import Sums
 
 # What sums of floats in another order may differ by, for each row.
 DUST = 1e-8
@@ -67,9 +67,7 @@ def with_missing(T: FloatArray, levels: FloatArray) -> FloatArray:
     return np.column_stack([levels, missing])
 
 
-def all_cells(
-    stats: Statistics, offsets: IntArray, outcomes: Mapping[str, OutcomeCounts]
-) -> FloatArray:
+def all_cells(stats: Sums, offsets: IntArray, outcomes: Mapping[str, OutcomeCounts]) -> FloatArray:
     """Return every count that is told or implied, one after the other."""
     parts = [stats.T]
     for start, end in pairwise(offsets):

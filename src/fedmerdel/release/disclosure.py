@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.prior import FloatArray, Prior
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.cells import DUST, HardCounts, OutcomeCounts, all_cells, with_missing
 from fedmerdel.release.report import Changes, DisclosureReport, bounded_cost, release_cost
 from fedmerdel.study.policy import Policy
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import Sums
 
 
 class Protected(NamedTuple):
@@ -30,7 +31,7 @@ class Protected(NamedTuple):
 
     Attributes
     ----------
-    statistics : Statistics
+    statistics : Sums
         Released T, S and h.
     overlap : float64 array (K, K)
         Upper bound of Q.
@@ -42,7 +43,7 @@ class Protected(NamedTuple):
         The exact account, which stays at the site.
     """
 
-    statistics: Statistics
+    statistics: Sums
     overlap: FloatArray
     outcomes: dict[str, OutcomeCounts]
     report: DisclosureReport
@@ -72,7 +73,7 @@ def too_small(T: FloatArray, T_hard: FloatArray, policy: Policy) -> NDArray[np.b
 
 
 def protect(
-    soft: Statistics,
+    soft: Sums,
     hard: HardCounts,
     overlap: FloatArray,
     prior: Prior,
@@ -87,7 +88,7 @@ def protect(
 
     Parameters
     ----------
-    soft : Statistics
+    soft : Sums
         Sums of responsibilities.
     hard : HardCounts
         People behind the sums; its outcomes are those of `outcomes`.
@@ -138,7 +139,7 @@ def protect(
             )
             told[name] = OutcomeCounts(cells[:, 1], T - cells[:, 2])
         bound = _overlap_bound(overlap, policy)
-        released = Statistics(T, S, _entropy_bound(soft.h, policy))
+        released = Sums(T, S, _entropy_bound(soft.h, policy))
     cost = release_cost(soft, released, prior) + cost_so_far
     before, after = (
         all_cells(stats, prior.offsets, counts)
@@ -248,7 +249,7 @@ def _entropy_bound(h: FloatArray, policy: Policy) -> FloatArray:
 
 def _report(
     cells: FloatArray,
-    released: Statistics,
+    released: Sums,
     prior: Prior,
     policy: Policy,
     absorbed: int,

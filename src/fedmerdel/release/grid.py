@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from fedmerdel.errors import FileError
-from fedmerdel.mixture.prior import FloatArray
+from fedmerdel.sums.arrays import FloatArray
 
 # float() alone takes "1_000" and digits of other scripts.
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")

@@ -18,10 +18,12 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from fedmerdel.errors import DataError
-from fedmerdel.mixture.expectations import expected_log_levels
-from fedmerdel.mixture.prior import FloatArray, Prior, ln_beta
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.study.policy import Policy
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.expectations import expected_log_levels
+from fedmerdel.sums.levels import ln_beta
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import Sums
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Changes:
     cost_per_row: float
 
 
-def release_cost(exact: Statistics, released: Statistics, prior: Prior) -> float:
+def release_cost(exact: Sums, released: Sums, prior: Prior) -> float:
     """Return how much lower the ELBO is with the released numbers in the posterior.
 
     The difference of the two ELBOs would say nothing: a table with its rare cells emptied

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from fedmerdel.files import write_text
-from fedmerdel.mixture.profile import counted_profile
 from fedmerdel.release.note import checkers_note
 from fedmerdel.release.review import review_tables
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.report.charts import bars
 from fedmerdel.report.heat import heat_data
 from fedmerdel.report.page import check_page_place, render
+from fedmerdel.sums.profile import counted_profile
 
 N_SMALLEST = 30
 

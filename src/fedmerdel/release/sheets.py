@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.mixture.cuts import FirstHalves
-from fedmerdel.mixture.prior import FloatArray
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.answer import Answer, Prospects
 from fedmerdel.release.cells import DUST, OutcomeCounts, missing_counts
 from fedmerdel.release.grid import check_names, number_text, read_grid, write_grid
 from fedmerdel.release.report import DisclosureReport
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.codebook import Codebook
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.cuts import FirstHalves
+from fedmerdel.sums.sums import Sums
 
 ROWS = "(rows)"
 MISSING = "(missing)"
@@ -131,7 +131,7 @@ def from_sheets(document: dict[str, Any], texts: dict[str, str]) -> SiteSummary:
         site=document["site"],
         software=document["software"],
         n_components=document["n_components"],
-        statistics=Statistics(T, S, overlap[:, 0].copy()),
+        statistics=Sums(T, S, overlap[:, 0].copy()),
         overlap=overlap[:, len(single) :].copy(),
         outcomes=_read_outcomes(texts.get("outcomes.csv"), clusters, document["outcomes"]),
         elbo=float(document["elbo"]),

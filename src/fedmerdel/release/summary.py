@@ -10,16 +10,17 @@ from pathlib import Path
 import numpy as np
 
 from fedmerdel.errors import DataError
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.prior import FloatArray, study_prior
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.release.answer import Answer, impossible_answer
 from fedmerdel.release.cells import DUST, OutcomeCounts, all_cells, wrong_arrays
 from fedmerdel.release.disclosure import Protected, releases_exactly
 from fedmerdel.release.report import DisclosureReport
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.study.policy import custom_policy
+from fedmerdel.study.priors import study_prior
 from fedmerdel.study.protocol import Study
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.sums import Sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class SiteSummary:
         Name and version of the software that wrote it.
     n_components : int
         ``K_init``, the components of the site's prior.
-    statistics : Statistics
+    statistics : Sums
         T, S and h of the site's clusters, K of them.
     overlap : float64 array (K, K)
         Q, or an upper bound of it.
@@ -65,7 +66,7 @@ class SiteSummary:
     site: str
     software: str
     n_components: int
-    statistics: Statistics
+    statistics: Sums
     overlap: FloatArray
     outcomes: dict[str, OutcomeCounts]
     elbo: float

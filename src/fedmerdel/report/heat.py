@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.mixture.profile import Profile
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.study.conditions import level_texts, shown_levels
+from fedmerdel.sums.profile import Profile
 
 
 def heat_data(

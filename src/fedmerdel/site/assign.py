@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.mixture.expectations import Expectations, expectations, expected_log_weights
-from fedmerdel.mixture.passes import Workers, label_rows, log_evidence, responsibilities
-from fedmerdel.mixture.predictive import predictive
-from fedmerdel.mixture.prior import FloatArray, IntArray
+from fedmerdel.fitting.passes import Workers, label_rows, log_evidence, responsibilities
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.options import thread_count
 from fedmerdel.site.site_table import study_rows
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.expectations import Expectations, expectations, expected_log_weights
+from fedmerdel.sums.predictive import predictive
 
 
 class Assignment(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError
-from fedmerdel.mixture.passes import Workers, count_together
+from fedmerdel.fitting.passes import Workers, count_together
 from fedmerdel.site.site_table import (
     open_site_table,
     site_outcomes,

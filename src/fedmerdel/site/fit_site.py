@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError, NotConvergedWarning
-from fedmerdel.mixture.elbo import elbo
-from fedmerdel.mixture.passes import Workers
-from fedmerdel.mixture.prior import FloatArray, IntArray, study_prior
-from fedmerdel.mixture.solution import Problem, pass_on
+from fedmerdel.fitting.passes import Workers
+from fedmerdel.fitting.solution import Problem, pass_on
 from fedmerdel.options import thread_count
 from fedmerdel.progress import shown
 from fedmerdel.release.cells import HardCounts, OutcomeCounts
@@ -28,7 +26,10 @@ from fedmerdel.site.site_table import (
     site_weights,
     study_rows,
 )
+from fedmerdel.study.priors import study_prior
 from fedmerdel.study.protocol import Study
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.elbo import elbo
 
 
 class Release(NamedTuple):

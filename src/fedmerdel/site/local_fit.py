@@ -7,20 +7,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedmerdel.federation.merging import local_clusters, merged_statistics
-from fedmerdel.federation.search import search_groups
-from fedmerdel.mixture.expectations import Expectations, expectations
-from fedmerdel.mixture.fit import Options, fit_mixture
-from fedmerdel.mixture.history import History
-from fedmerdel.mixture.learning import Learned, what_is_learned
-from fedmerdel.mixture.passes import Workers, expect_and_count, overlap_matrix
-from fedmerdel.mixture.prior import FloatArray, Prior
-from fedmerdel.mixture.solution import Problem, make_problem, pass_on
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.fitting.fit import Options, fit_mixture
+from fedmerdel.fitting.history import History
+from fedmerdel.fitting.passes import Workers, expect_and_count, overlap_matrix
+from fedmerdel.fitting.solution import Problem, make_problem, pass_on
 from fedmerdel.options import chosen_tolerance
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.study.protocol import Study
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.expectations import Expectations, expectations
+from fedmerdel.sums.learning import Learned, what_is_learned
+from fedmerdel.sums.merging import local_clusters, merged_statistics
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.search import search_groups
+from fedmerdel.sums.sums import Sums
 
 BATCH_ROWS = 1_000_000
 """Rows that are fitted at once; a site with more is split into batches."""
@@ -45,7 +46,7 @@ class LocalFit(NamedTuple):
     ----------
     theta : Expectations
         What the E step read: it stands for the responsibilities.
-    stats : Statistics
+    stats : Sums
         The statistics of these responsibilities.
     prior : Prior
         The prior, or what was learned of it.
@@ -58,7 +59,7 @@ class LocalFit(NamedTuple):
     """
 
     theta: Expectations
-    stats: Statistics
+    stats: Sums
     prior: Prior
     overlap: FloatArray
     n_iter: int = 0
@@ -85,7 +86,7 @@ def fit_rows(
     return counted._replace(n_iter=fit.history.n_iter, converged=fit.converged)
 
 
-def count_fit(problem: Problem, stats: Statistics, prior: Prior) -> LocalFit:
+def count_fit(problem: Problem, stats: Sums, prior: Prior) -> LocalFit:
     """Return statistics and overlaps of the same responsibilities, those these lead to."""
     theta = expectations(stats, prior)
     counted = expect_and_count(problem.rows, theta, problem.workers)

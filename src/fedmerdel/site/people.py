@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedmerdel.mixture.expectations import Expectations
-from fedmerdel.mixture.passes import (
+from fedmerdel.fitting.passes import (
     Workers,
     count_together,
     expect_and_count,
     label_rows,
     responsibilities,
 )
-from fedmerdel.mixture.prior import FloatArray
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.release.cells import HardCounts, OutcomeCounts
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.expectations import Expectations
 
 LEAST_SHARE = 0.1
 """A row stands behind a cluster's sums if it belongs to the cluster by this much."""

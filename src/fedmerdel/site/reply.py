@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedmerdel.mixture.expectations import Expectations
-from fedmerdel.mixture.halving import count_halves, propose_halves
-from fedmerdel.mixture.passes import (
+from fedmerdel.fitting.halving import count_halves, propose_halves
+from fedmerdel.fitting.passes import (
     Workers,
     delete_costs,
     expect_and_count,
     log_evidence,
     overlap_matrix,
 )
-from fedmerdel.mixture.prior import FloatArray
-from fedmerdel.mixture.statistics import Statistics
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.release.answer import Answer, Prospects
 from fedmerdel.release.disclosure import coarse, releases_exactly
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.expectations import Expectations
+from fedmerdel.sums.sums import Sums
 
 
 def count_clusters(
     rows: PackedRows, theta: Expectations, workers: Workers
-) -> tuple[Statistics, FloatArray]:
+) -> tuple[Sums, FloatArray]:
     """Give rows to clusters; return the statistics and Q of every pair."""
     return expect_and_count(rows, theta, workers), overlap_matrix(rows, theta, workers)
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError, OptionError
-from fedmerdel.mixture.prior import FloatArray
 from fedmerdel.records.columns import Table
 from fedmerdel.records.encode import encode
 from fedmerdel.records.frames import date_texts
@@ -19,6 +18,7 @@ from fedmerdel.records.readable import open_readable
 from fedmerdel.records.weights import column_weights
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.protocol import Study
+from fedmerdel.sums.arrays import FloatArray
 
 YES_NO = (
     *(("0", "1"), ("false", "true"), ("no", "yes"), ("No", "Yes"), ("NO", "YES")),

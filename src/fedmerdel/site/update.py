@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedmerdel.errors import DataError, OptionError
-from fedmerdel.mixture.passes import Workers
-from fedmerdel.mixture.prior import FloatArray, IntArray
-from fedmerdel.mixture.statistics import Statistics
+from fedmerdel.fitting.passes import Workers
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.options import thread_count
@@ -21,6 +19,8 @@ from fedmerdel.site.fit_site import Release
 from fedmerdel.site.people import count_people, own_rows, soft_outcomes
 from fedmerdel.site.reply import count_clusters, make_answer
 from fedmerdel.site.site_table import open_site_table, site_outcomes, site_weights, study_rows
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.sums import Sums
 
 
 def update_site(
@@ -143,7 +143,7 @@ def _spread(protected: Protected, told: IntArray, n_clusters: int) -> Protected:
     overlap = np.zeros((n_clusters, n_clusters))
     overlap[np.ix_(told, told)] = protected.overlap
     return protected._replace(
-        statistics=Statistics(*(spread(part) for part in protected.statistics)),
+        statistics=Sums(*(spread(part) for part in protected.statistics)),
         overlap=overlap,
         outcomes={
             name: OutcomeCounts(*(spread(part) for part in counts))

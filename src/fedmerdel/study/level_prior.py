@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from numbers import Real
-from typing import Any, Literal
+from typing import Any
 
 from fedmerdel.errors import OptionError
 from fedmerdel.study.codebook import Codebook
-
-Expected = Literal["fixed", "learned"] | tuple[float, ...]
-"""By name, or one number for each level."""
+from fedmerdel.sums.prior import Expected
 
 FIXED = "fixed"
 LEARNED = "learned"

@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from fedmerdel.study.codebook import Codebook
-from fedmerdel.study.level_prior import Expected
 from fedmerdel.study.policy import CUSTOM, POLICIES
 from fedmerdel.study.study_file import FORMAT, NEVER
+from fedmerdel.sums.prior import Expected
 
 if TYPE_CHECKING:
     from fedmerdel.study.protocol import Study

@@ -1,1 +1,0 @@
-"""The coordinating centre: merging the clusters of all sites from their statistics alone."""

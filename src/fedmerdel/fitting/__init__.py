@@ -1,0 +1,1 @@
+"""What needs rows: compiled passes, moves, recipes. Nothing here ever leaves a site."""

@@ -1,0 +1,160 @@
+"""A whole fit: several starts, the best kept, its clusters put in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from fedmerdel.fitting.adaptive import Limits, fit_adaptive
+from fedmerdel.fitting.history import History, InTurn, Watch
+from fedmerdel.fitting.initialise import start_labels
+from fedmerdel.fitting.paper import Schedule, fit_paper
+from fedmerdel.fitting.passes import Workers, count_labels, label_rows
+from fedmerdel.fitting.solution import Problem, Solution, pass_on
+from fedmerdel.sums.arrays import IntArray
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.similarity import MergeCriterion
+from fedmerdel.sums.sums import Sums
+
+ROUNDING = 1e-10
+"""Share of the ELBO by which it may differ where nothing has changed but the order of sums."""
+
+Recipe = Literal["default", "paper"]
+Init = Literal["divide", "kmodes", "random"] | IntArray
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to fit.
+
+    Attributes
+    ----------
+    recipe : {"default", "paper"}
+        Which search.
+    init : {"divide", "kmodes", "random"} or int64 array (N,)
+        Where each start begins; "divide" is the default recipe's own.
+    laps, merge_criterion
+        Of the paper's recipe.
+    tol : float
+        Nats, in all, that a pass may still add at the end.
+    max_iter : int
+        Most passes over all rows.
+    n_init : int
+        Starts.
+    thorough : bool
+        Of the default recipe: try merges that need passes to pay. A site does not: what
+        its few rows can't tell apart, all sites' rows together may.
+    """
+
+    recipe: Recipe
+    init: Init
+    laps: int | None
+    merge_criterion: MergeCriterion
+    tol: float
+    max_iter: int
+    n_init: int
+    thorough: bool = True
+
+
+class Fit(NamedTuple):
+    """The best of all starts.
+
+    Attributes
+    ----------
+    stats : Sums
+        Its clusters, the largest first.
+    prior : Prior
+        The problem's prior, or what was learned of it.
+    elbo : float
+        Its ELBO in nats.
+    history : History
+        Its record.
+    converged : bool
+        Whether it converged within the passes allowed.
+    """
+
+    stats: Sums
+    prior: Prior
+    elbo: float
+    history: History
+    converged: bool
+
+
+def fit_mixture(
+    problem: Problem,
+    options: Options,
+    seed: np.random.SeedSequence,
+    watch: Watch | None = None,
+) -> Fit:
+    """Fit from each start and return the one with the highest ELBO, the first of equals.
+
+    Starts run side by side where there are threads for it; the result is the same. ``watch``
+    is then called from several threads, one at a time.
+    """
+    starts = seed.spawn(options.n_init)
+    watched = InTurn(watch)
+
+    def fit_from(start: int, workers: Workers) -> Fit:
+        with watched.part(start) as part:
+            return _fit_once(problem._replace(workers=workers), options, starts[start], part)
+
+    fits = problem.workers.apart(options.n_init, fit_from)
+    return max(fits, key=lambda fit: fit.elbo)
+
+
+def _fit_once(
+    problem: Problem,
+    options: Options,
+    seed: np.random.SeedSequence,
+    watch: Watch | None,
+) -> Fit:
+    history = History(problem.rows.n_rows, watch)
+    solution, converged = _search(problem, options, np.random.default_rng(seed), history)
+    solution = drop_empty(problem, solution, history)
+    by_size = np.argsort(-solution.stats.T, kind="stable")
+    return Fit(solution.stats.take(by_size), solution.prior, solution.elbo, history, converged)
+
+
+def _search(
+    problem: Problem, options: Options, rng: np.random.Generator, history: History
+) -> tuple[Solution, bool]:
+    n_clusters = problem.prior.n_components
+    start = None
+    if isinstance(options.init, np.ndarray) or options.init != "divide":
+        labels = start_labels(options.init, problem, n_clusters, rng)
+        start = count_labels(problem.rows, labels, n_clusters, problem.workers)
+    if options.recipe == "default":
+        limits = Limits(n_clusters, options.max_iter, options.tol, options.thorough)
+        return fit_adaptive(problem, start, limits, rng, history)
+    assert start is not None
+    schedule = Schedule(options.laps, options.merge_criterion, options.tol, options.max_iter)
+    return fit_paper(problem, start, schedule, rng, history)
+
+
+def drop_empty(problem: Problem, solution: Solution, history: History) -> Solution:
+    """Take out clusters that no row is given to, all or one by one, if the ELBO stays.
+
+    A search leaves components behind that hold next to nothing: no clusters to anyone
+    who looks at the labels.
+    """
+    theta = expectations(solution.stats, solution.prior)
+    labels = label_rows(problem.rows, theta, problem.workers)
+    given = np.bincount(labels, problem.rows.weights, minlength=solution.n_clusters) > 0
+    if given.all():
+        return solution
+    attempts = [given]
+    for k in np.flatnonzero(~given):
+        attempts.append(np.arange(solution.n_clusters) != k)
+    kept = np.ones(solution.n_clusters, dtype=bool)
+    for stay in attempts:
+        if np.array_equal(kept & stay, kept):
+            continue
+        clusters = np.flatnonzero((kept & stay)[kept])
+        tried = pass_on(problem, solution.stats.take(clusters), solution.prior)
+        if tried.elbo >= solution.elbo - ROUNDING * abs(solution.elbo):
+            solution, kept = tried, kept & stay
+            history.add_pass(solution.elbo, solution.n_clusters)
+    return solution

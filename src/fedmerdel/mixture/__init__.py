@@ -1,1 +1,0 @@
-"""The mixture: formulas on sums over rows, and the passes that make these sums."""

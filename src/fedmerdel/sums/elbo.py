@@ -1,0 +1,65 @@
+"""The ELBO from sufficient statistics, and what a merge would add to it.
+
+With q(pi) and q(phi) at their optimum for the statistics, the seven terms of
+appendix D.2 collapse to (DESIGN: "the one formula to build on")
+
+    ELBO = ln B(alpha*) - ln B(alpha0) + sum_kj [ln B(eps*_kj) - ln B(eps_j)] - sum_k h_k
+
+which is a constant plus one term per cluster; an empty cluster's term is 0. So a
+move changes only the terms of the clusters that it touches. What a fit learns of the
+prior adds terms of its own, kept with the prior.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln
+
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.levels import ln_beta
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import Sums
+
+
+def elbo(stats: Sums, prior: Prior) -> float:
+    """Return the evidence lower bound in nats."""
+    alpha_total = prior.n_components * prior.alpha
+    constant = gammaln(alpha_total) - gammaln(alpha_total + stats.T.sum())
+    clusters = np.sum(cluster_evidence(stats.T, stats.S, prior) - stats.h)
+    return float(constant + clusters + prior.constant)
+
+
+def cluster_evidence(T: FloatArray, S: FloatArray, prior: Prior) -> FloatArray:
+    """Return each cluster's share of the ELBO before its entropy, 0 for an empty one.
+
+    ``ln G(alpha0 + T) - ln G(alpha0) + sum_j [ln B(eps_j + S_j) - ln B(eps_j)]``
+    """
+    weight = gammaln(prior.alpha + T) - gammaln(prior.alpha)
+    levels = ln_beta(prior.posterior(S), prior.offsets) - ln_beta(prior.eps, prior.offsets)
+    return np.asarray(weight + levels)
+
+
+def merge_gains(stats: Sums, prior: Prior, pairs: IntArray, overlap: FloatArray) -> FloatArray:
+    """Return what merging each pair of clusters adds to the ELBO, responsibilities summed.
+
+    Parameters
+    ----------
+    stats : Sums
+        The clusters.
+    prior : Prior
+        Their prior.
+    pairs : int64 array (Z, 2)
+        The clusters of each pair.
+    overlap : float64 array (Z,)
+        ``Q(a, b) = sum_n w_n g(r_na, r_nb)``; an upper bound of it gives a lower
+        bound of the gain, and 0 an upper bound.
+    """
+    a, b = pairs.T
+    single = cluster_evidence(stats.T, stats.S, prior)
+    both = cluster_evidence(stats.T[a] + stats.T[b], stats.S[a] + stats.S[b], prior)
+    return np.asarray(both - single[a] - single[b] - overlap)
+
+
+def all_pairs(n_clusters: int) -> IntArray:
+    """Return every pair (a, b) with a < b as an int64 array (Z, 2)."""
+    return np.stack(np.triu_indices(n_clusters, k=1), axis=1).astype(np.int64)

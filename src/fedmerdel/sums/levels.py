@@ -1,0 +1,46 @@
+"""Arrays over the levels of all variables, one variable after the other: sums, means, betas.
+
+``offsets`` (P + 1,) says where each variable's levels start, and where the last one's end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln
+
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.special import ln_betas
+
+
+def sum_levels(by_level: FloatArray, offsets: IntArray) -> FloatArray:
+    """Sum an array over the levels of each variable: (..., M) to (..., P)."""
+    return np.add.reduceat(by_level, offsets[:-1], axis=-1)
+
+
+def level_totals(by_level: FloatArray, offsets: IntArray) -> FloatArray:
+    """Return at each level the sum over the levels of its variable: (..., M)."""
+    return np.repeat(sum_levels(by_level, offsets), np.diff(offsets), axis=-1)
+
+
+def level_means(by_level: FloatArray, offsets: IntArray) -> FloatArray:
+    """Divide by the sum over each variable's levels; even where that is 0: (..., M)."""
+    totals = level_totals(by_level, offsets)
+    n_levels = np.diff(offsets)
+    even = np.repeat(1.0 / n_levels, n_levels)
+    return np.where(totals > 0, by_level / np.where(totals > 0, totals, 1.0), even)
+
+
+def level_shares(S: FloatArray, offsets: IntArray) -> FloatArray:
+    """Return the share of each level among all counts, ``1 / L_j`` where there are none: (M,)."""
+    return level_means(S.reshape(-1, S.shape[-1]).sum(axis=0), offsets)
+
+
+def ln_beta(eps: FloatArray, offsets: IntArray) -> FloatArray:
+    """``sum_j ln B(eps_j)``, B the multivariate beta function: (..., M) to (...)."""
+    flat = np.ascontiguousarray(eps, dtype=np.float64).reshape(-1, eps.shape[-1])
+    return np.asarray(ln_betas(flat, offsets).reshape(eps.shape[:-1]))
+
+
+def ln_beta_by_variable(eps: FloatArray, offsets: IntArray) -> FloatArray:
+    """``ln B(eps_j)`` of each variable: (..., M) to (..., P)."""
+    return np.asarray(sum_levels(gammaln(eps), offsets) - gammaln(sum_levels(eps, offsets)))

@@ -1,0 +1,76 @@
+"""The prior of the mixture: how many components, how even, and how each level is weighed.
+
+A fit may learn parts of it from the statistics (`strengths`, `selection`); a prior then also
+says what that adds to the ELBO.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from fedmerdel.sums.arrays import FloatArray, IntArray
+
+Expected = Literal["fixed", "learned"] | tuple[float, ...]
+"""What is expected of the levels: by name, or one number for each level."""
+
+
+class Prior(NamedTuple):
+    """Symmetric Dirichlet on the weights, a full vector per variable on the levels.
+
+    Attributes
+    ----------
+    alpha : float
+        ``alpha0``, the Dirichlet parameter of each component's weight.
+    n_components : int
+        ``K_init``. Components emptied by a move stay in the prior, so that the
+        ELBOs before and after the move compare (appendix E).
+    eps : float64 array (M,)
+        ``eps_jl`` for each level of each variable, one variable after the other.
+    offsets : int64 array (P + 1,)
+        Where each variable's levels start in ``eps``, and the end.
+    constant : float
+        What the learned parts add to the ELBO besides their effect on the clusters.
+    strength : float64 array (P,) or None
+        ``c_j`` of a learned prior.
+    inclusion : float64 array (P,) or None
+        ``c_j = E[gamma_j]`` of a variable selection: the share of a variable's entries
+        that the clusters explain. None is all of it.
+    background : float64 array (M,) or None
+        ``phi_0`` of a variable selection: what explains the rest.
+    """
+
+    alpha: float
+    n_components: int
+    eps: FloatArray
+    offsets: IntArray
+    constant: float = 0.0
+    strength: FloatArray | None = None
+    inclusion: FloatArray | None = None
+    background: FloatArray | None = None
+
+    def explained(self, S: FloatArray) -> FloatArray:
+        """Return the counts that the clusters explain: all, or each variable's share."""
+        return S if self.inclusion is None else S * np.repeat(self.inclusion, self.n_levels)
+
+    def posterior(self, S: FloatArray) -> FloatArray:
+        """Return eps* (equation epsdef; with variable selection appendix B): (..., M)."""
+        return self.eps + self.explained(S)
+
+    @property
+    def n_levels(self) -> IntArray:
+        """Levels of each variable."""
+        return np.diff(self.offsets)
+
+
+def uniform_prior(n_levels: IntArray, alpha: float, n_components: int) -> Prior:
+    """Return the paper's prior: ``eps_j = 1 / L_j`` on every level."""
+    offsets = np.concatenate(([0], np.cumsum(n_levels))).astype(np.int64)
+    return Prior(alpha, n_components, np.repeat(1.0 / n_levels, n_levels), offsets)
+
+
+def level_prior(expected: Expected, n_levels: IntArray, alpha: float, n_components: int) -> Prior:
+    """Return the prior that was asked for, before anything is learned of it."""
+    prior = uniform_prior(n_levels, alpha, n_components)
+    return prior if isinstance(expected, str) else prior._replace(eps=np.array(expected))

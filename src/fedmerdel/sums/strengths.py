@@ -1,0 +1,214 @@
+"""The learned prior: how closely the clusters keep to the whole population, variable by variable.
+
+    eps_jl = eps0_jl + c_j f_jl
+
+with f_j the shares of the levels among all rows, eps0 the fixed prior, and a strength c_j
+that maximises the ELBO, given the statistics: c_j rows' worth of the population are mixed
+into each cluster. A variable that differs between clusters asks for a small c_j, noise for a
+large one, and c_j = 0 is the fixed prior, so that what is learned contains it. The fixed part
+also keeps every eps_jl away from 0, where E[ln phi] of a level not yet seen in a cluster
+would be so low that no row with it could ever enter. A log-normal hyperprior around a common
+strength, itself learned, holds variables back about which the clusters say little.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import xlogy
+
+from fedmerdel.compiled import kernel
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.levels import level_shares, ln_beta_by_variable, sum_levels
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.special import digamma_trigamma, ln_gamma
+
+COMMON = 3.0
+"""Where the common strength is expected, ..."""
+
+COMMON_SPREAD = 1.0
+"""... up to a factor of e^this, ..."""
+
+SPREAD = 3.0
+"""... and each variable's around it, up to a factor of e^this."""
+
+WIDE = 10.0
+"""Start: a tenth of a row for each variable, 1 at least, this many at most.
+
+In a wide table a cluster is told by many variables together while each is known from few
+rows; in a narrow one there is little to borrow, and shrinking only blurs the first cuts."""
+
+LEAST, MOST = 1e-2, 1e5
+"""Strengths outside differ from these in nothing that counts."""
+
+STEPS = 3
+"""Newton steps for each M step, from where the last one ended."""
+
+LONGEST = 1.5
+"""Longest Newton step in ln c."""
+
+STILL = 0.01
+"""A step in ln c that is shorter need not be followed by another, for now."""
+
+DOUBT = 3.0
+"""Nats by which the evidence that clusters differ in a variable must win: 20 to 1."""
+
+HALVINGS = 5
+"""A step that lowers the ELBO is halved so often before it is given up."""
+
+
+class Strengths(NamedTuple):
+    """What learning strengths needs to know of the rows.
+
+    Attributes
+    ----------
+    floor : float64 array (M,)
+        The fixed prior.
+    shares : float64 array (M,)
+        ``f_jl``: the share of each level among all rows.
+    """
+
+    floor: FloatArray
+    shares: FloatArray
+
+    @classmethod
+    def of(cls, S: FloatArray, prior: Prior) -> Strengths:
+        """Return what is needed for rows with these counts, in whatever clusters."""
+        return cls(prior.eps, level_shares(S, prior.offsets))
+
+    def start(self, prior: Prior) -> Prior:
+        """Return the prior to begin with."""
+        n_variables = len(prior.n_levels)
+        return self._prior(prior, np.full(n_variables, min(max(n_variables / 10, 1.0), WIDE)))
+
+    def learn(self, S: FloatArray, prior: Prior) -> Prior:
+        """Return the prior with better strengths for these counts (K, M).
+
+        Never lowers the ELBO of the counts under the prior.
+        """
+        assert prior.strength is not None
+        ln_c = np.log(prior.strength)
+        climb(
+            np.ascontiguousarray(S),
+            self.shares,
+            self.floor,
+            prior.offsets,
+            common_strength(ln_c),
+            ln_c,
+        )
+        return self._prior(prior, np.exp(ln_c))
+
+    def _prior(self, prior: Prior, strength: FloatArray) -> Prior:
+        eps = self.floor + np.repeat(strength, prior.n_levels) * self.shares
+        return prior._replace(eps=eps, strength=strength, constant=log_density(np.log(strength)))
+
+
+def common_strength(ln_c: FloatArray) -> float:
+    """Return ln of the most probable common strength, given each variable's."""
+    weights = 1.0 / SPREAD**2, 1.0 / COMMON_SPREAD**2
+    total = ln_c.sum() * weights[0] + math.log(COMMON) * weights[1]
+    return float(total / (len(ln_c) * weights[0] + weights[1]))
+
+
+def log_density(ln_c: FloatArray) -> float:
+    """Return the log density of the strengths at the common one, but for constants."""
+    common = common_strength(ln_c)
+    apart = np.sum((ln_c - common) ** 2) / SPREAD**2
+    return float(-0.5 * apart - 0.5 * ((common - math.log(COMMON)) / COMMON_SPREAD) ** 2)
+
+
+def log_odds(S: FloatArray, prior: Prior) -> FloatArray:
+    """Return for each variable the log odds that the clusters differ in it: (P,).
+
+    The evidence of its counts under the prior against that of one distribution for all
+    clusters, which is what an infinite strength would mean. It must be strong: clusters were
+    found from the same rows, and noise that agrees with them by chance has helped.
+    """
+    offsets = prior.offsets
+    apart = ln_beta_by_variable(prior.eps + S, offsets) - ln_beta_by_variable(prior.eps, offsets)
+    same = sum_levels(xlogy(S.sum(axis=0), level_shares(S, offsets)), offsets)
+    return np.asarray(apart.sum(axis=0) - same - DOUBT)
+
+
+@kernel
+def climb(
+    S: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    shares: np.ndarray[tuple[int], np.dtype[np.float64]],
+    floor: np.ndarray[tuple[int], np.dtype[np.float64]],
+    offsets: np.ndarray[tuple[int], np.dtype[np.int64]],
+    common: float,
+    ln_c: np.ndarray[tuple[int], np.dtype[np.float64]],
+) -> None:
+    """Newton steps on ln c_j of each variable, in place; none that lowers the ELBO."""
+    low, high = math.log(LEAST), math.log(MOST)
+    for j in range(len(ln_c)):
+        start, stop = offsets[j], offsets[j + 1]
+        for _ in range(STEPS):
+            value, first, second = _slope(S, shares, floor, start, stop, ln_c[j])
+            apart = (ln_c[j] - common) / SPREAD
+            value -= 0.5 * apart * apart
+            first -= apart / SPREAD
+            second -= 1.0 / SPREAD**2
+            step = -first / second if second < 0.0 else math.copysign(LONGEST, first)
+            step = min(max(step, -LONGEST), LONGEST)
+            moved = False
+            for _ in range(HALVINGS):
+                tried = min(max(ln_c[j] + step, low), high)
+                apart = (tried - common) / SPREAD
+                reached = _slope(S, shares, floor, start, stop, tried)[0] - 0.5 * apart * apart
+                if reached >= value:
+                    moved = tried != ln_c[j]
+                    ln_c[j] = tried
+                    break
+                step *= 0.5
+            if not moved or abs(step) < STILL:
+                break
+
+
+@kernel
+def _slope(
+    S: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    shares: np.ndarray[tuple[int], np.dtype[np.float64]],
+    floor: np.ndarray[tuple[int], np.dtype[np.float64]],
+    start: int,
+    stop: int,
+    ln_c: float,
+) -> tuple[float, float, float]:
+    """Return one variable's part of the ELBO and its two derivatives by ln c."""
+    c = math.exp(ln_c)
+    value, first, second = 0.0, 0.0, 0.0
+    whole = c
+    for m in range(start, stop):
+        whole += floor[m]
+    empty, empty_first, empty_second = _terms(whole, 1.0)
+    empty, empty_first, empty_second = -empty, -empty_first, -empty_second
+    for m in range(start, stop):
+        term, d, dd = _terms(floor[m] + c * shares[m], shares[m])
+        empty += term
+        empty_first += d
+        empty_second += dd
+    for k in range(len(S)):
+        total = 0.0
+        for m in range(start, stop):
+            total += S[k, m]
+        if total <= 0.0:
+            continue
+        for m in range(start, stop):
+            term, d, dd = _terms(floor[m] + c * shares[m] + S[k, m], shares[m])
+            value += term
+            first += d
+            second += dd
+        term, d, dd = _terms(whole + total, 1.0)
+        value -= term + empty
+        first -= d + empty_first
+        second -= dd + empty_second
+    return value, c * first, c * first + c * c * second
+
+
+@kernel
+def _terms(x: float, share: float) -> tuple[float, float, float]:
+    """Return ln Gamma(x) and its two derivatives by c, if x grows by ``share`` with c."""
+    d, t = digamma_trigamma(x)
+    return ln_gamma(x), share * d, share * share * t
