@@ -17,7 +17,7 @@ from fedmerdel.release import HardCounts, OutcomeCounts, SiteSummary, protect
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.study.priors import study_prior
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 from fedmerdel.sums import search as search_module
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.learning import Learned

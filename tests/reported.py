@@ -10,7 +10,7 @@ from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.release import OutcomeCounts, SiteSummary
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 from fedmerdel.sums.sums import Sums
 from tests.federations import summary_of
 

@@ -9,7 +9,7 @@ import pytest
 from fedmerdel.site.check import Check, check_site
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import policy_named
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 
 CODEBOOK = Codebook((Variable("c", ("0", "1"), "integer"), Variable("d", ("0", "1"), "integer")))
 

@@ -14,7 +14,7 @@ from fedmerdel.model.global_model import GlobalModel, merge_sites
 from fedmerdel.release import OutcomeCounts
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 from tests.federations import summary_of
 from tests.reference import Dense, hard, m_step, statistics_from
 

@@ -15,7 +15,7 @@ from fedmerdel.model.global_model import GlobalModel, merge_sites
 from fedmerdel.release import OutcomeCounts, SiteSummary
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 from fedmerdel.study.priors import study_prior
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 from fedmerdel.sums import search as search_module
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.merging import LocalClusters, Merging, local_clusters, merged_statistics

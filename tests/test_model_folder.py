@@ -269,7 +269,7 @@ def test_a_save_that_fails_leaves_what_was_there(
         if step == "a site":
             patch.setattr(SiteSummary, "save", full)
         elif step == "the study":
-            patch.setattr("fedmerdel.study.protocol.Study.save", full)
+            patch.setattr("fedmerdel.study.study.Study.save", full)
         elif step == "the last file":
             patch.setattr("fedmerdel.centre.folder.write_json", full)
         else:

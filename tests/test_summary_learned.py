@@ -17,7 +17,7 @@ from fedmerdel.release import SiteSummary
 from fedmerdel.site.fit_site import fit_site
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.study.priors import study_prior
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 from fedmerdel.sums.elbo import elbo
 from tests.federations import made_study
 from tests.summaries import assert_same, make

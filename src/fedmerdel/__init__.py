@@ -34,7 +34,7 @@ from fedmerdel.site.fit_site import fit_site
 from fedmerdel.site.update import update_site
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import Policy, custom_policy, policy_named
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 
 if TYPE_CHECKING:
     from fedmerdel import plot

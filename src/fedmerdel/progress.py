@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from fedmerdel.fitting.history import History
 
@@ -43,5 +44,34 @@ def shown(
             elif history.elbos:
                 text = f"{text}, ELBO per row {history.elbos[-1] / total_weight:.4f}"
             progress.update(task, description=text)
+
+        yield watch
+
+
+@contextmanager
+def shown_rounds(verbose: int, n_rounds: int | None) -> Iterator[Callable[[Any], None] | None]:
+    """Give a watcher that shows rounds, clusters and ELBO; None where all is silent.
+
+    Parameters
+    ----------
+    verbose : int
+        0 is silent.
+    n_rounds : int or None
+        How many there will be, if that is known.
+    """
+    if not verbose:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns) as progress:
+        task = progress.add_task("rounds", total=n_rounds)
+
+        def watch(brought: Any) -> None:
+            text = f"round {brought.number}: {brought.n_clusters} clusters"
+            if brought.elbo is not None:
+                text += f", ELBO {brought.elbo:,.1f}"
+            progress.update(task, advance=1, description=text)
 
         yield watch

@@ -1,11 +1,10 @@
-"""A global model as a folder of readable files.
+"""A federation as a folder of readable files. It stays at the centre.
 
-``model.json`` says how it was made, ``study.toml`` for which study, ``clusters.csv`` what is
-in each cluster, ``lineage.csv`` where each local cluster went, and ``sites/`` holds what
-the sites sent: the model is made of these, so they are all that is read back. ``broadcast/`` is
-what the sites need for one more exchange, without any site's counts. After the first exchange
-there are also ``exchanges.json``, what each has brought and what the centre must remember, and
-``asked/``, what the sites last replied to. ``names.csv`` is there if clusters have names.
+``federation.json`` says how it was made and what the centre remembers, ``study.toml`` for which
+study, ``lineage.csv`` where each local cluster went, ``names.csv`` what clusters are called, and
+``sites/`` holds what each site sent last: the federation is made of these, so they are all that
+is read back. After the first round ``asked/`` is what the sites last replied to. Two parts may be
+sent to the sites, and hold no site's counts: ``model/`` and ``broadcast/``.
 """
 
 from __future__ import annotations
@@ -13,16 +12,17 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
 from math import isclose
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedmerdel.centre.exchanges_file import load_exchanges, save_exchanges
-from fedmerdel.centre.summaries import answers, check_summaries
-from fedmerdel.errors import DataError, FileError, OptionError
+from fedmerdel.centre.lineage import Round
+from fedmerdel.centre.rounds import UNCUT, RoundState
+from fedmerdel.centre.state import FederationState
+from fedmerdel.centre.summaries import check_summaries, replies_to
+from fedmerdel.errors import DataError, FileError
 from fedmerdel.files import (
     check_place,
     is_empty_folder,
@@ -32,93 +32,84 @@ from fedmerdel.files import (
     write_text,
 )
 from fedmerdel.model.broadcast import Broadcast
-from fedmerdel.model.global_model import CRITERIA, SEARCHES, GlobalModel
 from fedmerdel.model.names_file import FILE as NAMES
 from fedmerdel.model.names_file import names_text, read_names
-from fedmerdel.release.summary import SiteSummary
-from fedmerdel.study.protocol import Study
-from fedmerdel.sums.predictive import mean_levels
+from fedmerdel.parcels import write_folder
+from fedmerdel.release.reply import load_release
+from fedmerdel.study.study import Study
+from fedmerdel.sums.expectations import Expectations
+from fedmerdel.sums.extrapolation import Past
 
-KIND = "fedmerdel model"
-VERSION = 2
-PARTS = {
-    "model.json",
-    "study.toml",
-    "clusters.csv",
-    "lineage.csv",
-    "sites",
-    "broadcast",
-    "exchanges.json",
-    "asked",
-    NAMES,
-}
+KIND = "fedmerdel federation"
+VERSION = 1
+FILE = "federation.json"
+PARTS = {FILE, "study.toml", "lineage.csv", "sites", "asked", "model", "broadcast", NAMES}
 
 
-def save_model(model: GlobalModel, path: str | Path) -> None:
-    """Write the folder whole or not at all; an earlier model there is replaced."""
-    check_model_place(path)
+def save_federation(federation: FederationState, path: str | Path) -> None:
+    """Write the folder whole or not at all; an earlier one there is replaced."""
+    check_centre_place(path)
     with replacement(path, "folder") as part:
-        (part / "sites").mkdir(parents=True)
-        _write_parts(model, part)
+        part.mkdir(parents=True)
+        for summary in federation.summaries:
+            write_folder(part / "sites" / summary.site, summary.to_files())
+        write_folder(part / "model", federation.model.to_files())
+        write_folder(part / "broadcast", federation.broadcast.to_files())
+        if federation.asked is not None:
+            write_folder(part / "asked", federation.asked.to_files())
+        federation.study.save(part / "study.toml")
+        write_text(part / "lineage.csv", _lineage(federation))
+        if federation.names:
+            write_text(part / NAMES, names_text(federation.names))
+        write_json(part / FILE, KIND, VERSION, _content(federation))
 
 
-def load_model(path: str | Path) -> GlobalModel:
-    """Read a folder written by `save_model`."""
+def load_federation(path: str | Path) -> dict[str, Any]:
+    """Read the fields of a federation from its folder.
+
+    Raises
+    ------
+    FileError
+        If a file is missing, damaged or was changed.
+    DataError
+        If what the sites sent does not fit the study.
+    """
     source = Path(path)
-    content = read_json(source / "model.json", KIND, VERSION)
+    content = read_json(source / FILE, KIND, VERSION)
     study = Study.load(source / "study.toml")
     if content.get("study_hash") != study.hash:
         raise FileError(f"folder {str(source)!r}: study.toml was changed after the merge")
     try:
-        summaries = tuple(SiteSummary.load(source / "sites" / name) for name in content["sites"])
+        summaries = tuple(load_release(source / "sites" / name) for name in content["sites"])
         check_summaries(study, summaries)
-        groups = tuple(np.array(group, dtype=np.int64) for group in content["groups"])
-        model = GlobalModel(study, summaries, groups, content["search"], content["criterion"])
-        if content["exchanges"] or (source / "asked").exists():
-            sent, asked = (Broadcast.load(source / part) for part in ("broadcast", "asked"))
-            record, course = load_exchanges(source, sent, model.n_clusters)
-            model = replace(model, record=record, next_course=course, asked=asked)
-        if _belongs(model, content):
-            return _with_names(model, source / NAMES)
+        fields: dict[str, Any] = {
+            "study": study,
+            "summaries": summaries,
+            "groups": tuple(np.array(group, dtype=np.int64) for group in content["groups"]),
+            "search": content["search"],
+            "criterion": content["criterion"],
+            "record": tuple(
+                Round(**{**each, "stale": tuple(each["stale"])}) for each in content["record"]
+            ),
+        }
+        if (source / NAMES).exists():
+            given = read_names(source / NAMES)
+            fields["names"] = tuple(given.get(k, "") for k in range(len(fields["groups"])))
+        if (source / "asked").exists():
+            fields["asked"] = Broadcast.load(source / "asked")
+            fields["asked_divergence"] = content["asked_divergence"]
+            fields["next_round"] = _round_state(content, Broadcast.load(source / "broadcast"))
+        if _belongs(FederationState(**fields), content):
+            return fields
     except DataError as error:
         raise DataError(f"folder {str(source)!r}: {error}") from None
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except (KeyError, TypeError, ValueError, OverflowError, IndexError, AttributeError):
         pass
-    raise FileError(f"file {str(source / 'model.json')!r} is damaged or was changed: merge again")
+    raise FileError(f"file {str(source / FILE)!r} is damaged or was changed: merge again")
 
 
-def _belongs(model: GlobalModel, content: dict[str, Any]) -> bool:
-    """Whether groups and summaries are those that `model.json` was written for."""
-    # Groups number the clusters through all sites, so the sites' order counts.
-    names = list(model.sites)
-    n_local = sum(summary.n_clusters for summary in model.summaries)
-    return (
-        names == content["sites"] == sorted(names)
-        and model.search in SEARCHES
-        and model.criterion in CRITERIA
-        and model.n_clusters == content["n_clusters"]
-        and len(model.record) == content["exchanges"]
-        and (model.asked is None or any(answers(s, model.asked) for s in model.summaries))
-        and all(len(group) > 0 for group in model.groups)
-        and np.array_equal(np.sort(np.concatenate(model.groups)), np.arange(n_local))
-        # Another release of a library may round it otherwise.
-        and isclose(model.lower_bound, content["lower_bound"], rel_tol=1e-9)
-    )
-
-
-def _with_names(model: GlobalModel, path: Path) -> GlobalModel:
-    if not path.exists():
-        return model
-    try:
-        return model.named(read_names(path))
-    except OptionError as error:
-        raise FileError(f"file {str(path)!r}: {error}") from None
-
-
-def check_model_place(path: str | Path) -> None:
-    """Refuse to write over anything but an empty folder or an earlier model, alone in its own.
-
-    `save_model` asks this too; the command line asks it before a merge.
+def check_centre_place(path: str | Path) -> None:
+    """Refuse to write over anything but an empty folder or an earlier federation, alone there.
 
     Raises
     ------
@@ -130,55 +121,88 @@ def check_model_place(path: str | Path) -> None:
     if not target.exists() or is_empty_folder(target):
         return
     try:
-        content = json.loads((target / "model.json").read_text(encoding="utf-8"))
+        content = json.loads((target / FILE).read_text(encoding="utf-8"))
         if content["kind"] == KIND and {entry.name for entry in target.iterdir()} <= PARTS:
             return
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
-    raise FileError(f"{str(target)!r} is there and is no model, or holds more: name another folder")
+    raise FileError(
+        f"{str(target)!r} is there and is no centre's folder, or holds more: name another"
+    )
 
 
-def _write_parts(model: GlobalModel, part: Path) -> None:
-    for summary in model.summaries:
-        summary.save(part / "sites" / summary.site)
-    model.study.save(part / "study.toml")
-    write_text(part / "clusters.csv", _clusters(model))
-    lineage = [["site", "local_cluster", "cluster", "rows"]]
-    lineage += [[a.site, str(a.local_cluster), str(a.cluster), repr(a.rows)] for a in model.lineage]
-    write_text(part / "lineage.csv", _csv(lineage))
-    if model.names:
-        write_text(part / NAMES, names_text(model.names))
-    content = {
-        "study_hash": model.study.hash,
-        "sites": list(model.sites),
-        "search": model.search,
-        "criterion": model.criterion,
-        "n_clusters": model.n_clusters,
-        "lower_bound": model.lower_bound,
-        "groups": [group.tolist() for group in model.groups],
-        "exchanges": len(model.record),
+def _content(federation: FederationState) -> dict[str, Any]:
+    state = federation.round_state
+    return {
+        "study_hash": federation.study.hash,
+        "sites": list(federation.sites),
+        "search": federation.search,
+        "criterion": federation.criterion,
+        "lower_bound": federation.lower_bound,
+        "groups": [group.tolist() for group in federation.groups],
+        "record": [each._asdict() for each in federation.record],
+        "asked_divergence": federation.asked_divergence,
+        "age": state.age.tolist(),
+        "parents": state.parents.tolist(),
+        "divergence": state.divergence,
+        "read": [_plain(theta) for theta in state.past.read],
+        "reached": [_plain(theta) for theta in state.past.reached],
     }
-    (part / "broadcast").mkdir()
-    model.broadcast.write(part / "broadcast")
-    if model.asked is not None:
-        save_exchanges(model, part)
-        (part / "asked").mkdir()
-        model.asked.write(part / "asked")
-    write_json(part / "model.json", KIND, VERSION, content)
 
 
-def _clusters(model: GlobalModel) -> str:
-    """Return the share of each level in each cluster, and the clusters' rows first."""
-    head = ["variable", "level", *(f"cluster_{k}" for k in range(model.n_clusters))]
-    rows = [head, ["rows", "", *(repr(float(T)) for T in model.statistics.T)]]
-    shares = mean_levels(model.statistics, model.prior).T
-    names = [(v.name, level) for v in model.study.codebook.variables for level in v.levels]
-    for (name, level), row in zip(names, shares, strict=True):
-        rows.append([name, level, *(f"{share:.6f}" for share in row)])
-    return _csv(rows)
+def _round_state(content: dict[str, Any], sent: Broadcast) -> RoundState:
+    """Return what is sent out next, with what the centre remembers of it."""
+    past = Past(*(tuple(_theta(each) for each in content[name]) for name in ("read", "reached")))
+    age, parents = (np.array(content[name], dtype=np.int64) for name in ("age", "parents"))
+    K, divergence = sent.n_clusters, content["divergence"]
+    shapes = {array.shape for theta in (*past.read, *past.reached) for array in theta}
+    fits = (
+        len(past.read) == len(past.reached)
+        and shapes <= {(K,), sent.clusters.log_levels.shape}
+        and age.shape == parents.shape == (K,)
+        and np.array_equal(age == UNCUT, sent.uncut)
+        and parents.min() >= 0
+        and parents.max() < len(content["groups"])
+        and isinstance(divergence, float | None)
+        and isinstance(content["asked_divergence"], float | None)
+        and [each["number"] for each in content["record"]] == list(range(1, sent.number))
+    )
+    if not fits:
+        raise ValueError(FILE)
+    return RoundState(sent.number - 1, sent.clusters, sent.cuts, age, parents, past, divergence)
 
 
-def _csv(rows: list[list[str]]) -> str:
+def _belongs(federation: FederationState, content: dict[str, Any]) -> bool:
+    """Whether groups and summaries are those that the file was written for."""
+    # Groups number the clusters through all sites, so the sites' order counts.
+    names, asked = list(federation.sites), federation.asked
+    n_local = sum(summary.n_clusters for summary in federation.summaries)
+    return (
+        names == content["sites"] == sorted(names)
+        and all(isinstance(each.elbo, float | None) for each in federation.record)
+        and bool(federation.record) <= (asked is not None)
+        and (asked is None or any(replies_to(s, asked) for s in federation.summaries))
+        and all(len(group) > 0 for group in federation.groups)
+        and np.array_equal(np.sort(np.concatenate(federation.groups)), np.arange(n_local))
+        # Another release of a library may round it otherwise.
+        and isclose(federation.lower_bound, content["lower_bound"], rel_tol=1e-9)
+    )
+
+
+def _lineage(federation: FederationState) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["site", "local_cluster", "cluster", "rows"])
+    writer.writerows([a.site, a.local_cluster, a.cluster, repr(a.rows)] for a in federation.lineage)
     return text.getvalue()
+
+
+def _plain(theta: Expectations) -> dict[str, Any]:
+    return {name: array.tolist() for name, array in theta._asdict().items()}
+
+
+def _theta(plain: dict[str, Any]) -> Expectations:
+    return Expectations(
+        np.array(plain["log_weights"], dtype=np.float64),
+        np.array(plain["log_levels"], dtype=np.float64),
+    )

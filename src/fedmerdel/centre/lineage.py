@@ -1,4 +1,4 @@
-"""Where each local cluster went, and what each exchange has brought."""
+"""Where each local cluster went, and what each round has brought."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Ancestor(NamedTuple):
     rows: float
 
 
-class Exchange(NamedTuple):
-    """What one exchange has brought.
+class Round(NamedTuple):
+    """What one round has brought: a broadcast, the sites' replies, and the centre's step.
 
     Attributes
     ----------

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedmerdel.centre.merge import merge_groups
+from fedmerdel.centre.state import FederationState
 from fedmerdel.centre.summaries import side_by_side
-from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.sums.agreement import best_jaccard
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.merging import Merging
@@ -27,7 +28,7 @@ class Join(NamedTuple):
     cluster : int
         The global cluster that they are part of.
     first, second : tuple of int
-        Local clusters of the two, by their place in `GlobalModel.lineage`.
+        Local clusters of the two, by their place in `Federation.lineage`.
     gain : float
         Nats that it adds to the ELBO, under the model's prior.
     """
@@ -57,19 +58,19 @@ class LeftOut(NamedTuple):
     likeness: FloatArray
 
 
-def joins(model: GlobalModel) -> list[Join]:
+def joins(federation: FederationState) -> list[Join]:
     """Return the merges that make each cluster of its local ones, in an order to make them in.
 
     Inside a cluster the pair that gains most is joined, and so on: whatever the search was, these
     are gains of the same sum, which leads from all apart to the model's ELBO. The greatest gain
-    comes first, but for one that needs a lesser before it. Empty after exchanges, whose clusters
+    comes first, but for one that needs a lesser before it. Empty after rounds, whose clusters
     are counted and not merged.
     """
-    if model.record:
+    if federation.record:
         return []
-    local, found = side_by_side(model.summaries), list[tuple[float, Join]]()
-    for k, group in enumerate(model.groups):
-        merging = Merging(local, model.told_prior, [np.array([i]) for i in group])
+    local, found = side_by_side(federation.summaries), list[tuple[float, Join]]()
+    for k, group in enumerate(federation.groups):
+        merging = Merging(local, federation.released_prior, [np.array([i]) for i in group])
         n_left, least = len(group), np.inf
         h = local.stats.h[group]
         gains = np.full((n_left, n_left), -np.inf)
@@ -96,66 +97,70 @@ def joins(model: GlobalModel) -> list[Join]:
     return [join for _, join in sorted(found, key=lambda each: -each[0])]
 
 
-def rows_from(model: GlobalModel) -> tuple[bool, FloatArray]:
+def rows_from(federation: FederationState) -> tuple[bool, FloatArray]:
     """Return the rows that came to each cluster from each local one, (C, K), in lineage's order.
 
-    From each site instead, (sites, K), if there are too many to draw, and after exchanges, whose
+    From each site instead, (sites, K), if there are too many to draw, and after rounds, whose
     clusters are counted and not merged; whether it is so comes first.
     """
-    if model.record or len(model.lineage) > MOST_BLOCKS:
-        return True, model.site_rows
-    flow = np.zeros((len(model.lineage), model.n_clusters))
-    for at, ancestor in enumerate(model.lineage):
+    if federation.record or len(federation.lineage) > MOST_BLOCKS:
+        return True, federation.site_rows
+    flow = np.zeros((len(federation.lineage), federation.n_clusters))
+    for at, ancestor in enumerate(federation.lineage):
         flow[at, ancestor.cluster] = ancestor.rows
     return False, flow
 
 
-def elbo_course(model: GlobalModel, found: list[Join]) -> tuple[list[int], list[float]]:
-    """Return the ELBO after each exchange or, before any, after each merge: numbers, and nats.
+def elbo_trace(federation: FederationState, found: list[Join]) -> tuple[list[int], list[float]]:
+    """Return the ELBO after each round or, before any, after each merge: numbers, and nats.
 
-    Exchanges whose replies were taken back, or after which it is not known, are left out.
+    Rounds whose replies were taken back, or after which it is not known, are left out.
 
     Parameters
     ----------
-    model : GlobalModel
-        The model.
+    federation : FederationState
+        The federation.
     found : list of Join
         Its merges, as `joins` returns them.
     """
-    if model.record:
-        known = [step for step in model.record if step.move != "taken back"]
+    if federation.record:
+        known = [step for step in federation.record if step.move != "taken back"]
         told = {step.number: step.elbo for step in known if step.elbo is not None}
         return list(told), list(told.values())
     gains = [join.gain for join in found]
-    course = model.lower_bound - sum(gains) + np.cumsum([0.0, *gains])
+    course = federation.lower_bound - sum(gains) + np.cumsum([0.0, *gains])
     return list(range(len(course))), course.tolist()
 
 
-def leave_out(model: GlobalModel) -> list[LeftOut]:
+def leave_out(federation: FederationState) -> list[LeftOut]:
     """Find the clusters anew without each site in turn, from the summaries alone.
 
-    Empty after exchanges, which only rows could repeat, for two sites or one, and for more than
+    Empty after rounds, which only rows could repeat, for two sites or one, and for more than
     `MOST_SITES`.
     """
-    if model.record or not 2 < len(model.sites) <= MOST_SITES:
+    if federation.record or not 2 < len(federation.sites) <= MOST_SITES:
         return []
-    rows = np.array([ancestor.rows for ancestor in model.lineage])
-    site = np.array([ancestor.site for ancestor in model.lineage])
-    own = _labels(model)
+    rows = np.array([ancestor.rows for ancestor in federation.lineage])
+    site = np.array([ancestor.site for ancestor in federation.lineage])
+    own = _labels(federation)
     found = []
-    for name in model.sites:
-        others = model.remove(name)
+    for name in federation.sites:
+        others = tuple(summary for summary in federation.summaries if summary.site != name)
+        groups = merge_groups(federation.study, others, federation.search, federation.criterion)
         stay = site != name
         labels = own[stay]
-        present = np.bincount(labels, minlength=model.n_clusters) > 0
+        anew = np.empty(len(labels), dtype=np.int64)
+        for k, group in enumerate(groups):
+            anew[group] = k
+        present = np.bincount(labels, minlength=federation.n_clusters) > 0
         # Every cluster needs a place in the table, also one of this site alone.
-        alike = best_jaccard(labels, _labels(others)[None, :], rows[stay])[0]
-        likeness = np.full(model.n_clusters, np.nan)
+        alike = best_jaccard(labels, anew[None, :], rows[stay])[0]
+        likeness = np.full(federation.n_clusters, np.nan)
         likeness[: len(alike)] = alike
         likeness[~present] = np.nan
-        found.append(LeftOut(name, others.n_clusters, likeness))
+        found.append(LeftOut(name, len(groups), likeness))
     return found
 
 
-def _labels(model: GlobalModel) -> IntArray:
-    return np.array([ancestor.cluster for ancestor in model.lineage], dtype=np.int64)
+def _labels(federation: FederationState) -> IntArray:
+    return np.array([ancestor.cluster for ancestor in federation.lineage], dtype=np.int64)

@@ -1,21 +1,21 @@
-"""Exchanges after the first merge: from one shot to the quality of pooled rows.
+"""Rounds after the first merge: from one shot to the quality of pooled rows.
 
 The centre sends clusters out; each site gives its rows to them and returns T, S, h and Q,
 which add up over sites: the ELBO of all rows is known exactly, though the centre sees none.
 So it can run MerDel across sites. Every move has a gain that is known before it is made: a
 merge by Q, a split by the halves of each cluster, counted along a cut that was sent out
 with it, a deletion by what the rows would lose. A move is made when it gains more than
-the last exchange did: first things first. Otherwise the next exchange starts from where the
+the last round did: first things first. Otherwise the next round starts from where the
 last few lead (`extrapolation`).
 
 Where cuts come from: for a cluster that has none, every site proposes halves of its own rows;
-the centre puts them together, sends the cut between them out, and lets every exchange improve
+the centre puts them together, sends the cut between them out, and lets every round improve
 it, until the split pays or there is no hope.
 
 What was sent out with a guess in it (a split, a deletion, an extrapolation) is taken back if
 the ELBO of the replies is lower than it was. Where disclosure control has changed the counts,
 gains would be those of another table, and a guess would not be found out: then there are
-neither, and exchanges improve the clusters that there are.
+neither, and rounds improve the clusters that there are.
 """
 
 from __future__ import annotations
@@ -37,50 +37,50 @@ from fedmerdel.sums.proposals import agreed_halves
 from fedmerdel.sums.sums import Sums
 
 LEAST_GAIN = 0.1
-"""Nats that a move must gain whatever exchanges do: less is rounding, or nothing to anyone."""
+"""Nats that a move must gain whatever rounds do: less is rounding, or nothing to anyone."""
 
 PATIENCE = 12
-"""Exchanges that a cut may take until its split pays; then the sites propose another."""
+"""Rounds that a cut may take until its split pays; then the sites propose another."""
 
-Move = Literal["", "split", "merge", "delete"]
+CentreMove = Literal["", "split", "merge", "delete"]
 
 UNCUT = -1
 """Age of a cut that is not there: the sites are to propose one."""
 
 
-class Course(NamedTuple):
+class RoundState(NamedTuple):
     """What the centre sends out next, and how it came to it.
 
     Attributes
     ----------
     number : int
-        Exchanges so far; 0 after the first merge.
-    sent : Expectations
+        Rounds so far; 0 after the first merge.
+    clusters : Expectations
         The clusters that sites are to give their rows to.
     cuts : Cuts
         A cut through each of them.
     age : int64 array (K,)
-        Exchanges in which each cut was counted; `UNCUT` where the sites are to propose one.
+        Rounds in which each cut was counted; `UNCUT` where the sites are to propose one.
     parents : int64 array (K,)
         The cluster of the model that each was made from.
     past : Past
-        What the last exchanges have read and reached, without a move between them.
+        What the last rounds have read and reached, without a move between them.
     divergence : float or None
         KL of what is sent from the prior; None if it was extrapolated, and is no posterior.
     """
 
     number: int
-    sent: Expectations
+    clusters: Expectations
     cuts: Cuts
     age: IntArray
     parents: IntArray
     past: Past
     divergence: float | None
 
-    def take(self, clusters: IntArray) -> Course:
-        """Return the course of these clusters, in this order."""
+    def take(self, clusters: IntArray) -> RoundState:
+        """Return the state of these clusters, in this order."""
         return self._replace(
-            sent=self.sent.take(clusters),
+            clusters=self.clusters.take(clusters),
             cuts=self.cuts.take(clusters),
             age=self.age[clusters],
             parents=self.parents[clusters],
@@ -88,8 +88,8 @@ class Course(NamedTuple):
         )
 
 
-class Replies(NamedTuple):
-    """What came back, summed or site by site.
+class SummedMoves(NamedTuple):
+    """What the replies tell of moves, summed or site by site.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Plan(NamedTuple):
         there twice, at the end.
     """
 
-    move: Move
+    move: CentreMove
     clusters: list[IntArray]
 
     @property
@@ -134,10 +134,10 @@ class Plan(NamedTuple):
         return np.asarray(np.bincount(self.parents)[self.parents] > 1)
 
 
-def begin(stats: Sums, prior: Prior, number: int = 0) -> Course:
+def first_state(stats: Sums, prior: Prior, number: int = 0) -> RoundState:
     """Return what to send out first, or after the sites have changed: these clusters."""
     K, M = stats.S.shape
-    return Course(
+    return RoundState(
         number,
         expectations(stats, prior),
         Cuts(np.zeros(K), np.zeros((K, M))),
@@ -148,18 +148,18 @@ def begin(stats: Sums, prior: Prior, number: int = 0) -> Course:
     )
 
 
-def make_plan(
+def plan_moves(
     local: LocalClusters,
     groups: list[IntArray],
     stats: Sums,
     prior: Prior,
     age: IntArray,
-    replies: Replies,
+    moves: SummedMoves,
     *,
     gained: float,
     most_clusters: int,
 ) -> Plan:
-    """Choose the moves that gain more than the last exchange has ``gained``.
+    """Choose the moves that gain more than the last round has ``gained``.
 
     Parameters
     ----------
@@ -171,16 +171,16 @@ def make_plan(
         Of the global clusters.
     age : int64 array (K,)
         Of their cuts.
-    replies : Replies
+    moves : SummedMoves
         What splits and deletions would bring.
     gained : float
-        Nats that the last exchange has added.
+        Nats that the last round has added.
     most_clusters : int
         Splits don't make more clusters than this.
     """
     least = max(gained, LEAST_GAIN)
     everyone = np.arange(stats.n_clusters)
-    gains = np.where(age == UNCUT, -np.inf, split_gains(stats, replies.halves, prior))
+    gains = np.where(age == UNCUT, -np.inf, split_gains(stats, moves.halves, prior))
     best = np.argsort(-gains, kind="stable")[: max(most_clusters - stats.n_clusters, 0)]
     split = np.sort(best[gains[best] > least])
     if len(split):
@@ -192,8 +192,8 @@ def make_plan(
         for k, group in enumerate(groups):
             owner[group] = k
         return Plan("merge", [np.unique(owner[group]) for group in merging.groups])
-    if replies.cost is not None and stats.n_clusters > 1:
-        gains = delete_gains(stats, prior, replies.cost)
+    if moves.cost is not None and stats.n_clusters > 1:
+        gains = delete_gains(stats, prior, moves.cost)
         if gains.max() > least:
             return Plan("delete", [np.array([k]) for k in np.delete(everyone, gains.argmax())])
     return Plan("", [np.array([k]) for k in everyone])
@@ -218,56 +218,60 @@ def _merge_all(merging: Merging, least: float) -> bool:
         merged = True
 
 
-def go_on(course: Course, stats: Sums, prior: Prior, replies: Replies, plan: Plan) -> Course:
+def next_state(
+    state: RoundState, stats: Sums, prior: Prior, moves: SummedMoves, plan: Plan
+) -> RoundState:
     """Return what to send out next: the clusters that came back, with the plan's moves made.
 
     Parameters
     ----------
-    course : Course
+    state : RoundState
         What was sent out.
     stats, prior
         Of the clusters that came back.
-    replies : Replies
+    moves : SummedMoves
         What came with them.
     plan : Plan
         The moves.
     """
-    parents, number = plan.parents, course.number + 1
-    cuts, age = next_cuts(course, stats, prior, replies)
+    parents, number = plan.parents, state.number + 1
+    cuts, age = next_cuts(state, stats, prior, moves)
     fresh = plan.twice | np.array([len(parts) > 1 for parts in plan.clusters])
-    following = begin(_moved(stats, replies, plan), prior, number)._replace(
+    following = first_state(_moved(stats, moves, plan), prior, number)._replace(
         cuts=cuts.take(parents), age=np.where(fresh, UNCUT, age[parents]), parents=parents
     )
     if plan.move:
         return following
-    past = course.past.then(course.sent, following.sent)
+    past = state.past.then(state.clusters, following.clusters)
     if len(past.read) == 1:
         return following._replace(past=past)
-    return following._replace(sent=extrapolate(past, stats), past=past, divergence=None)
+    return following._replace(clusters=extrapolate(past, stats), past=past, divergence=None)
 
 
-def _moved(stats: Sums, replies: Replies, plan: Plan) -> Sums:
+def _moved(stats: Sums, moves: SummedMoves, plan: Plan) -> Sums:
     """Return the clusters after the plan's moves; h is not needed any more."""
     if plan.move == "split":
-        return replies.halves.divide(stats, np.unique(plan.parents[plan.twice]))
+        return moves.halves.divide(stats, np.unique(plan.parents[plan.twice]))
     T = np.array([stats.T[parts].sum() for parts in plan.clusters])
     S = np.array([stats.S[parts].sum(axis=0) for parts in plan.clusters])
     return Sums(T, S, np.zeros(len(T)))
 
 
-def next_cuts(course: Course, stats: Sums, prior: Prior, replies: Replies) -> tuple[Cuts, IntArray]:
+def next_cuts(
+    state: RoundState, stats: Sums, prior: Prior, moves: SummedMoves
+) -> tuple[Cuts, IntArray]:
     """Return cuts between the halves that came back or were agreed on, and their ages."""
-    uncut = course.age == UNCUT
-    halves = replies.halves
+    uncut = state.age == UNCUT
+    halves = moves.halves
     if uncut.any():
-        halves = agreed_halves(replies.proposals, prior).where(uncut, halves)
+        halves = agreed_halves(moves.proposals, prior).where(uncut, halves)
     gains = split_gains(stats, halves, prior)
-    age = course.age + 1
+    age = state.age + 1
     hopeless = (age > PATIENCE) & (gains <= 0)
     return cuts_between(stats, halves, prior), np.where(hopeless, UNCUT, age)
 
 
-def placed(stats: Sums, prior: Prior, clusters: Sums) -> IntArray:
+def best_clusters(stats: Sums, prior: Prior, clusters: Sums) -> IntArray:
     """Return for each of some clusters that sites sent earlier where it gains most."""
     if clusters.n_clusters == 0:
         return np.empty(0, dtype=np.int64)

@@ -10,14 +10,47 @@ import numpy as np
 
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.model.broadcast import Broadcast
-from fedmerdel.release.disclosure import releases_exactly
-from fedmerdel.release.hidden import filled
+from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.reply import Reply, release_from_bytes
 from fedmerdel.release.summary import SiteSummary
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 from fedmerdel.sums.merging import LocalClusters, local_clusters
 
+Summaries = tuple[SiteSummary, ...]
+"""What sites sent last: summaries, or replies to a broadcast."""
 
-def in_order(summaries: Any) -> tuple[SiteSummary, ...]:
+
+def admit(study: Study, data: bytes) -> SiteSummary:
+    """Read and check what one site has sent, as bytes.
+
+    So that an engine can take each as it arrives, and one that is damaged, or of another study,
+    does not stop the others.
+
+    Parameters
+    ----------
+    study : Study
+        What the sites agreed on.
+    data : bytes
+        What `SiteSummary.to_bytes` or `Reply.to_bytes` returned at the site.
+
+    Returns
+    -------
+    SiteSummary
+        The summary, or the `Reply`, which is one too.
+
+    Raises
+    ------
+    FileError
+        If it can't be read, or is too large.
+    DataError
+        If its numbers are impossible, or it is of another study.
+    """
+    found = release_from_bytes(data)
+    check_summary(study, found)
+    return found
+
+
+def in_order(summaries: Any) -> Summaries:
     """Return the summaries by the names of their sites, and refuse anything else."""
     listed = tuple(summaries) if isinstance(summaries, Iterable) else (None,)
     if not all(isinstance(summary, SiteSummary) for summary in listed):
@@ -28,57 +61,68 @@ def in_order(summaries: Any) -> tuple[SiteSummary, ...]:
     return tuple(sorted(listed, key=lambda summary: summary.site))
 
 
-def answers(summary: SiteSummary, sent: Broadcast) -> bool:
-    """Whether a summary is a reply to these clusters."""
+def replies_to(summary: SiteSummary, asked: Broadcast | None) -> bool:
+    """Whether this is a reply to these clusters."""
     return (
-        summary.answer is not None
-        and summary.answer.broadcast == sent.hash
-        and summary.n_clusters == sent.n_clusters
+        asked is not None
+        and isinstance(summary, Reply)
+        and summary.broadcast == asked.hash
+        and summary.n_clusters == asked.n_clusters
     )
 
 
-def side_by_side(
-    summaries: tuple[SiteSummary, ...], asked: Broadcast | None = None
-) -> LocalClusters:
-    """Return the clusters of all sites, one site after the other; hidden counts filled in."""
-    sites = {summary.site: (summary.statistics, summary.overlap) for summary in summaries}
-    if asked is not None and not releases_exactly(asked.study.policy):
-        replied = [summary for summary in summaries if answers(summary, asked)]
-        alive = np.any([summary.statistics.T > 0 for summary in replied], axis=0)
-        offsets, policy = asked.study.codebook.level_offsets, asked.study.policy
-        for summary in replied:
-            stats = filled(summary.statistics, asked.clusters, offsets, policy, alive)
-            sites[summary.site] = stats, summary.overlap
-    return local_clusters(list(sites.values()))
+def side_by_side(summaries: Summaries) -> LocalClusters:
+    """Return the clusters of all sites, one site after the other, as they were released."""
+    return local_clusters([summary.sums for summary in summaries])
 
 
-def check_summaries(study: Study, summaries: tuple[SiteSummary, ...]) -> None:
+def expected_replies(study: Study, summaries: Summaries, asked: Broadcast) -> LocalClusters:
+    """Return the same with what replies stand for; others are as they were released."""
+    mechanism, offsets = mechanism_for(study.policy), study.codebook.level_offsets
+    replied = [replies_to(summary, asked) for summary in summaries]
+    told = [s.sums.T > 0 for s, answers in zip(summaries, replied, strict=True) if answers]
+    alive = np.any(told, axis=0)
+    return local_clusters(
+        [
+            mechanism.expected(s.sums, asked.clusters, offsets, alive) if answers else s.sums
+            for s, answers in zip(summaries, replied, strict=True)
+        ]
+    )
+
+
+def check_summaries(study: Study, summaries: Summaries) -> None:
     """Refuse summaries that can't be merged, with the reason."""
     if not summaries:
         raise DataError("no summary was given: at least one site must send one")
     for summary in summaries:
-        if summary.study_hash != study.hash:
-            raise DataError(
-                f"site {summary.site!r}: its summary is of another study or another version of "
-                "this one: let the site fit with this study file"
-            )
-        if summary.codebook != study.codebook or set(summary.outcomes) != set(study.outcomes):
-            raise DataError(
-                f"site {summary.site!r}: its summary has other variables or outcomes than its "
-                "study: let the site fit again"
-            )
-        if summary.n_components != study.max_clusters:
-            raise DataError(
-                f"site {summary.site!r}: its fit began with {summary.n_components} components, and "
-                f"the study says {study.max_clusters}: let the site fit again"
-            )
-        report, policy = summary.report, study.policy
-        used = (report.policy, report.threshold, report.rounding)
-        if used != (policy.name, policy.threshold, policy.rounding):
-            raise DataError(
-                f"site {summary.site!r}: its counts were not released under the study's policy "
-                f"{policy.name!r}: let the site fit again"
-            )
+        check_summary(study, summary)
     for first, second in pairwise(summaries):
         if first.site == second.site:
             raise DataError(f"site {first.site!r} is there twice: keep one of its summaries")
+
+
+def check_summary(study: Study, summary: SiteSummary) -> None:
+    """Refuse a summary that is not of this study."""
+    site = f"site {summary.site!r}"
+    if summary.study_hash != study.hash:
+        raise DataError(
+            f"{site}: its summary is of another study or another version of this one: let the "
+            "site fit with this study file"
+        )
+    if summary.codebook != study.codebook or set(summary.sums.outcomes) != set(study.outcomes):
+        raise DataError(
+            f"{site}: its summary has other variables or outcomes than its study: let the site "
+            "fit again"
+        )
+    if summary.n_components != study.max_clusters:
+        raise DataError(
+            f"{site}: its fit began with {summary.n_components} components, and the study says "
+            f"{study.max_clusters}: let the site fit again"
+        )
+    account, policy = summary.account, study.policy
+    used = (account.policy, account.threshold, account.rounding)
+    if used != (policy.name, policy.threshold, policy.rounding):
+        raise DataError(
+            f"{site}: its counts were not released under the study's policy {policy.name!r}: let "
+            "the site fit again"
+        )

@@ -18,7 +18,7 @@ from fedmerdel.model.names import inherited
 from fedmerdel.model.names_file import NUMBER, read_names
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.report.page import check_page_place
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 from fedmerdel.sums.search import Search
 
 

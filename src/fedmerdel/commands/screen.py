@@ -12,7 +12,7 @@ from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.names import plain_name
 from fedmerdel.release.review import Review
 from fedmerdel.site.check import Check
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 
 # Names and levels are shown as they are: brackets in them are no style.
 screen = Console(markup=False, emoji=False, highlight=False)

@@ -27,7 +27,7 @@ from fedmerdel.site.labels_file import check_labels_place, write_labels
 from fedmerdel.site.site_table import open_site_table, row_ids
 from fedmerdel.site.update import prepare_update
 from fedmerdel.study.codebook import Missing
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 
 
 def init(

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerdel.errors import DataError, OptionError
-from fedmerdel.release.summary import check_site_name
+from fedmerdel.errors import OptionError
 from fedmerdel.sums.arrays import IntArray
 
 ROWS_PER_BATCH = 5000
@@ -50,12 +49,4 @@ def site_of_rows(
     names = [str(name) for name in found]
     if not MISSING_GROUPS.isdisjoint(names):
         raise OptionError("groups: the site of a row is missing: give one for each row")
-    try:
-        for name in names:
-            check_site_name(name)
-    except DataError:  # it quotes the name
-        raise OptionError(
-            "groups: a site has a name that no folder can have: leave out / \\ : and spaces "
-            "at the ends"
-        ) from None
     return names, site.reshape(-1).astype(np.int64)

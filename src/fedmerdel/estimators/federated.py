@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,13 +12,15 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from fedmerdel.centre.lineage import Ancestor, Exchange
+from fedmerdel.centre.federation import Federation, merge_sites
+from fedmerdel.centre.lineage import Ancestor, Round
+from fedmerdel.centre.run import Rounds, run_rounds
 from fedmerdel.estimators.batches import site_of_rows
 from fedmerdel.estimators.columns import CategoricalColumns
-from fedmerdel.estimators.rounds import Rounds, run_rounds, shown_exchanges
 from fedmerdel.fitting.fit import Init
 from fedmerdel.fitting.passes import Workers, label_rows, log_evidence, responsibilities
-from fedmerdel.model.global_model import GlobalModel, merge_sites
+from fedmerdel.model.broadcast import Broadcast
+from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.options import (
     check_options,
     check_whole,
@@ -25,22 +28,23 @@ from fedmerdel.options import (
     fit_options,
     thread_count,
 )
-from fedmerdel.progress import shown
+from fedmerdel.progress import shown, shown_rounds
+from fedmerdel.records.collapse import collapse
 from fedmerdel.records.encode import encode
 from fedmerdel.records.missing import check_complete, fit_codebook
-from fedmerdel.records.packing import PackedRows
+from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.records.tables import open_table
-from fedmerdel.release.cells import HardCounts
-from fedmerdel.release.disclosure import protect
-from fedmerdel.release.summary import SiteSummary, make_summary, selected_names
+from fedmerdel.release.summary import SiteSummary
 from fedmerdel.site.assign import site_expectations
+from fedmerdel.site.fit_site import release_fit
 from fedmerdel.site.local_fit import LocalFit, fit_rows, site_starts
+from fedmerdel.site.reply_site import release_reply
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.policy import policy_named
-from fedmerdel.study.priors import study_prior
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.priors import site_learns, study_prior
+from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.learning import what_is_learned
+from fedmerdel.sums.expectations import Expectations, expectations
 from fedmerdel.sums.predictive import predictive
 from fedmerdel.sums.search import Search
 from fedmerdel.sums.similarity import MergeCriterion
@@ -62,7 +66,7 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
     search : {"exact", "tree", "greedy", "random"}, default="exact"
         How the global clusters are searched; see `merge_sites`.
     rounds : int or "auto", default=0
-        Exchanges after the first merge: 0 is one shot. Each lets the sites count their rows in
+        Rounds after the first merge: 0 is one shot. Each lets the sites count their rows in
         the global clusters and the centre improve them by the sums, so that the model comes ever
         nearer to one of pooled rows. "auto" goes on until that stops paying.
     recipe, laps, merge_criterion, alpha, tol, absolute_tol, max_iter
@@ -90,7 +94,7 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
     labels_ : int64 array (N,)
         The global cluster of each row, assigned anew with its site's own weights.
     frozen_labels_ : int64 array (N,)
-        The paper's labels: each row keeps its local cluster's company. With exchanges, those of
+        The paper's labels: each row keeps its local cluster's company. With rounds, those of
         the first merge, and of its clusters.
     local_labels_ : int64 array (N,)
         The cluster of each row in its own site's fit, as `lineage_` numbers them; -1 at a site
@@ -98,15 +102,17 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
     n_clusters_ : int
         Global clusters.
     lower_bound_ : float
-        The global ELBO in nats, of the frozen responsibilities, or of the last exchange.
+        The global ELBO in nats, of the frozen responsibilities, or of the last round.
     lineage_ : tuple of Ancestor
         Where each local cluster went.
+    federation_ : Federation
+        What each site sent, and how it was merged.
     model_ : GlobalModel
         The merged clusters.
     selection_probability_, selected_ : arrays (P,)
         Variables that tell the global clusters apart; see `GlobalModel`.
-    record_ : tuple of Exchange
-        What each exchange has brought; empty with `rounds=0`.
+    record_ : tuple of Round
+        What each round has brought; empty with `rounds=0`.
     n_iter_ : int
         Passes of the site that took the most.
     codebook_ : Codebook
@@ -210,29 +216,34 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
             fits = {
                 names[b]: self._fit_one(parts[names[b]], study, seeds[b], workers) for b in sites
             }
-            summaries = [_summary(study, name, fit) for name, fit in fits.items()]
-            criterion = "correlation" if self.merge_criterion == "random" else self.merge_criterion
-            model = merge_sites(study, summaries, self.search, criterion=criterion)
-            labels = _labels(rows, site, names, model, workers)
+            summaries = [
+                release_fit(study, name, fit, parts[name], {}, workers).summary
+                for name, fit in fits.items()
+            ]
+            federation = merge_sites(study, summaries, self.search, criterion=self.merge_criterion)
+            labels = _labels(rows, site, federation.model, workers)
             local_labels = _local_labels(rows, site, names, fits, workers)
-            frozen_labels = _frozen_labels(local_labels, site, names, model, labels)
+            frozen_labels = _frozen_labels(local_labels, site, names, federation, labels)
             if self.rounds:
-                with shown_exchanges(self.verbose, self.rounds) as watch:
-                    model = run_rounds(model, parts, self.rounds, workers, watch)
-                labels = _labels(rows, site, names, model, workers)
+                ask = _sites(study, parts, workers)
+                n_rounds = None if self.rounds == "auto" else self.rounds
+                with shown_rounds(self.verbose, n_rounds) as watch:
+                    federation = run_rounds(federation, ask, self.rounds, watch)
+                labels = _labels(rows, site, federation.model, workers)
         # Nothing is set before all is known: a fit that fails leaves the estimator as it was.
         self._note_columns(X, table, reset=True)
         self.labels_: IntArray = labels
         self.frozen_labels_: IntArray = frozen_labels
         self.local_labels_: IntArray = local_labels
-        self.model_ = model
+        self.federation_ = federation
+        self.model_: GlobalModel = federation.model
         self.codebook_ = codebook
-        self.n_clusters_ = model.n_clusters
-        self.selection_probability_ = model.selection_probability
-        self.selected_: NDArray[np.bool_] = np.isin(codebook.names, model.selected)
-        self.lower_bound_ = model.lower_bound
-        self.lineage_: tuple[Ancestor, ...] = model.lineage
-        self.record_: tuple[Exchange, ...] = model.record
+        self.n_clusters_ = federation.n_clusters
+        self.selection_probability_ = federation.selection_probability
+        self.selected_: NDArray[np.bool_] = np.isin(codebook.names, federation.selected)
+        self.lower_bound_ = federation.lower_bound
+        self.lineage_: tuple[Ancestor, ...] = federation.lineage
+        self.record_: tuple[Round, ...] = federation.record
         self.n_iter_ = max(fit.n_iter for fit in fits.values())
         if not all(fit.converged for fit in fits.values()):
             warnings.warn(
@@ -246,24 +257,28 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         """Return the most probable global cluster of each row."""
         rows = self._rows(X)
         with Workers(thread_count(self.n_jobs)) as workers:
-            return label_rows(rows, site_expectations(self.model_, None), workers)
+            return label_rows(rows, self._expectations(), workers)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each global cluster for each row: (N, K)."""
         rows = self._rows(X)
         with Workers(thread_count(self.n_jobs)) as workers:
-            return responsibilities(rows, site_expectations(self.model_, None), workers)
+            return responsibilities(rows, self._expectations(), workers)
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return the log predictive probability of each row under the global model."""
         rows = self._rows(X)
-        theta = predictive(self.model_.statistics, self.model_.row_prior)
+        theta = predictive(self.model_.sums, self.model_.row_prior)
         with Workers(thread_count(self.n_jobs)) as workers:
             return log_evidence(rows, theta, workers)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean of `score_samples`; the higher the better. `y` is ignored."""
         return float(np.mean(self.score_samples(X)))
+
+    def _expectations(self) -> Expectations:
+        """Return what an E step reads where the rows' site is not known: everyone's weights."""
+        return expectations(self.model_.sums, self.model_.row_prior)
 
     def _rows(self, X: Any) -> PackedRows:
         check_is_fitted(self)
@@ -297,20 +312,33 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         init: Init = "divide" if self.recipe == "default" else "kmodes"
         options = fit_options(self, init, total, n_init, thorough=False)
         prior = study_prior(study, study.max_clusters)
-        learned = what_is_learned(study.prior, study.variable_selection, study.recipe)
         with shown(self.verbose, rows.n_rows, total) as watch:
-            return fit_rows(rows, prior, learned, options, seed, workers, watch)
+            return fit_rows(rows, prior, site_learns(study), options, seed, workers, watch)
 
 
-def _labels(
-    rows: PackedRows, site: IntArray, names: list[str], model: GlobalModel, workers: Workers
-) -> IntArray:
-    """Return the most probable cluster of each row, by the weights of its site."""
+def _sites(
+    study: Study, parts: dict[str, PackedRows], workers: Workers
+) -> Callable[[Broadcast], list[SiteSummary]]:
+    """Return who asks the sites: here they are all at hand, and reply side by side."""
+    names = list(parts)
+    rows = [repack(collapse(part)[0]) for part in parts.values()]
+
+    def ask(broadcast: Broadcast) -> list[SiteSummary]:
+        def reply(b: int, own: Workers) -> SiteSummary:
+            return release_reply(study, broadcast, names[b], rows[b], {}, own).summary
+
+        return workers.apart(len(names), reply)
+
+    return ask
+
+
+def _labels(rows: PackedRows, site: IntArray, model: GlobalModel, workers: Workers) -> IntArray:
+    """Return the most probable cluster of each row, by weights found at its site."""
     labels = np.empty(rows.n_rows, dtype=np.int64)
-    for b, name in enumerate(names):
+    for b in np.unique(site):
         at = np.flatnonzero(site == b)
-        theta = site_expectations(model, name if name in model.sites else None)
-        labels[at] = label_rows(rows.take(at), theta, workers)
+        own = rows.take(at)
+        labels[at] = label_rows(own, site_expectations(model, own, workers), workers)
     return labels
 
 
@@ -327,21 +355,13 @@ def _local_labels(
 
 
 def _frozen_labels(
-    local: IntArray, site: IntArray, names: list[str], model: GlobalModel, labels: IntArray
+    local: IntArray, site: IntArray, names: list[str], federation: Federation, labels: IntArray
 ) -> IntArray:
     """Return labels as the paper freezes them: each row goes where its local cluster went.
 
     A row without a local cluster keeps the label that it is given.
     """
     became = np.zeros((len(names), local.max() + 1), dtype=np.int64)
-    for ancestor in model.lineage:
+    for ancestor in federation.lineage:
         became[names.index(ancestor.site), ancestor.local_cluster] = ancestor.cluster
     return np.where(local >= 0, became[site, local], labels)
-
-
-def _summary(study: Study, site: str, fit: LocalFit) -> SiteSummary:
-    """Return the exact summary of a fit: nothing leaves, so nothing is protected."""
-    hard = HardCounts(fit.stats.T, fit.stats.S)
-    protected = protect(fit.stats, hard, fit.overlap, fit.prior, study.policy)
-    selected = selected_names(study.codebook, fit.prior.inclusion)
-    return make_summary(study, site, protected, selected)

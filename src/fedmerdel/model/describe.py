@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.outcomes import Rate, rates
+from fedmerdel.model.rates import Rate
+from fedmerdel.model.state import ModelState
 from fedmerdel.study.conditions import condition_levels
 from fedmerdel.sums.profile import profile
 
 
 @dataclass(frozen=True)
-class Condition:
+class ClusterLevel:
     """One level of one variable in one cluster.
 
     Attributes
@@ -51,12 +51,12 @@ class Cluster:
         Mean number of conditions of a row: variables whose two levels are 0 and 1, no and
         yes, n and y, false and true, or absent and present, in any case and order. Others
         with two levels, such as sex, don't count. None if there are no such variables.
-    conditions : tuple of Condition
+    levels : tuple of ClusterLevel
         Every level, the most over-represented first.
     outcomes : dict of str to Rate
         Rates of the study's outcomes.
     sites : dict of str to float
-        Share of each site's rows in the cluster.
+        Share of each site's rows in the cluster; empty where the study keeps that back.
     """
 
     number: int
@@ -64,32 +64,27 @@ class Cluster:
     rows: float
     share: float
     mean_conditions: float | None
-    conditions: tuple[Condition, ...]
+    levels: tuple[ClusterLevel, ...]
     outcomes: dict[str, Rate]
     sites: dict[str, float]
 
 
-def describe(model: GlobalModel) -> tuple[Cluster, ...]:
+def describe(model: ModelState) -> tuple[Cluster, ...]:
     """Describe every cluster of a model."""
     codebook = model.study.codebook
-    found = profile(model.statistics, model.prior)
-    weights, prevalence = found.weights, found.prevalence
-    ratios, exclusivity = found.ratio, found.exclusivity
+    found = profile(model.sums, model.prior)
     names = [(v.name, level) for v in codebook.variables for level in v.levels]
     yes = condition_levels(codebook)
-    shares = model.site_rows / model.site_rows.sum(axis=1, keepdims=True)
-    told = model.site_rows.sum(axis=0)
-    outcomes = rates(model)
     clusters = []
     for k in range(model.n_clusters):
-        ratio = ratios[k]
-        conditions = tuple(
-            Condition(
+        prevalence, ratio, exclusivity = found.prevalence[k], found.ratio[k], found.exclusivity[k]
+        levels = tuple(
+            ClusterLevel(
                 variable=names[m][0],
                 level=names[m][1],
-                prevalence=float(prevalence[k, m]),
+                prevalence=float(prevalence[m]),
                 ratio=float(ratio[m]),
-                exclusivity=float(exclusivity[k, m]),
+                exclusivity=float(exclusivity[m]),
             )
             for m in np.argsort(-ratio, kind="stable")
         )
@@ -97,12 +92,12 @@ def describe(model: GlobalModel) -> tuple[Cluster, ...]:
             Cluster(
                 number=k,
                 name=model.name(k),
-                rows=float(told[k]),
-                share=float(weights[k]),
-                mean_conditions=float(prevalence[k, yes].sum()) if len(yes) else None,
-                conditions=conditions,
-                outcomes={name: rate[k] for name, rate in outcomes.items()},
-                sites=dict(zip(model.sites, shares[:, k].tolist(), strict=True)),
+                rows=float(model.rows[k]),
+                share=float(found.weights[k]),
+                mean_conditions=float(prevalence[yes].sum()) if len(yes) else None,
+                levels=levels,
+                outcomes={name: rates.clusters[k] for name, rates in model.outcomes.items()},
+                sites={site: float(shares[k]) for site, shares in model.site_shares.items()},
             )
         )
     return tuple(clusters)

@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import OptionError
-from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.model.state import ModelState
 from fedmerdel.sums.arrays import IntArray
 from fedmerdel.sums.predictive import draw
 
 
 def sample(
-    model: GlobalModel, n_rows: int, random_state: int | None = None
+    model: ModelState, n_rows: int, random_state: int | None = None
 ) -> tuple[NDArray[Any], IntArray]:
     """Draw rows from the global clusters.
 
     Parameters
     ----------
-    model : GlobalModel
+    model : ModelState
         The clusters.
     n_rows : int
         Rows to draw.
@@ -43,7 +43,7 @@ def sample(
     if not isinstance(n_rows, Integral) or isinstance(n_rows, bool) or n_rows < 0:
         raise OptionError("n_rows: give a whole number of at least 0")
     rng = np.random.default_rng(random_state)
-    levels, clusters = draw(model.statistics, model.prior, n_rows, rng)
+    levels, clusters = draw(model.sums, model.prior, n_rows, rng)
     X = np.empty(levels.shape, dtype=object)
     for j, variable in enumerate(model.study.codebook.variables):
         X[:, j] = np.array([*variable.values, None], dtype=object)[levels[:, j]]

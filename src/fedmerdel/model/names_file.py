@@ -36,7 +36,23 @@ def read_names(path: str | Path) -> dict[int, str]:
     FileError
         If it can't be read as that.
     """
-    file, rows = f"file {str(path)!r}", _rows(Path(path))
+    file = f"file {str(path)!r}"
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise FileError(f"{file} does not exist") from None
+    except OSError:
+        raise FileError(f"{file} can't be read: check its rights") from None
+    except ValueError:
+        raise FileError(
+            f"{file} is no text in UTF-8: save it as CSV UTF-8 (comma delimited)"
+        ) from None
+    return names_from(text, file)
+
+
+def names_from(text: str, file: str) -> dict[int, str]:
+    """Read the text of such a CSV; messages call it ``file``."""
+    rows = _rows(text, file)
     header = [cell.strip().casefold() for cell in _trimmed(rows[0])] if rows else []
     if set(COLUMNS) < set(header):
         raise FileError(
@@ -66,23 +82,13 @@ def read_names(path: str | Path) -> dict[int, str]:
     return names
 
 
-def _rows(path: Path) -> list[list[str]]:
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise FileError(f"file {str(path)!r} does not exist") from None
-    except OSError:
-        raise FileError(f"file {str(path)!r} can't be read: check its rights") from None
-    except ValueError:
-        raise FileError(
-            f"file {str(path)!r} is no text in UTF-8: save it as CSV UTF-8 (comma delimited)"
-        ) from None
+def _rows(text: str, file: str) -> list[list[str]]:
     separator = max(",;", key=text.partition("\n")[0].count)
     try:
         return list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
     except csv.Error:
         raise FileError(
-            f"file {str(path)!r} is no CSV, or a quote in it is not closed: save it again"
+            f"{file} is no CSV, or a quote in it is not closed: save it again"
         ) from None
 
 

@@ -7,19 +7,19 @@ import re
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.model.state import ModelState
 from fedmerdel.study.conditions import shown_levels
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.predictive import draw
 from fedmerdel.sums.profile import profile
 
 
-def cluster_images(model: GlobalModel, shape: tuple[int, int], n_drawn: int) -> FloatArray:
+def cluster_images(model: ModelState, shape: tuple[int, int], n_drawn: int) -> FloatArray:
     """Return the mean image of each cluster, and some that it makes up, the same every time.
 
     Parameters
     ----------
-    model : GlobalModel
+    model : ModelState
         Its variables are pixels, off or on.
     shape : (int, int)
         Lines and columns.
@@ -40,10 +40,10 @@ def cluster_images(model: GlobalModel, shape: tuple[int, int], n_drawn: int) -> 
     at = shown_levels(codebook)
     if (codebook.n_levels != 2).any():
         raise OptionError("image_shape: every variable must have two levels, a pixel's off and on")
-    means, rng = profile(model.statistics, model.prior).prevalence[:, at], np.random.default_rng(0)
+    means, rng = profile(model.sums, model.prior).prevalence[:, at], np.random.default_rng(0)
     found = []
     for k in range(model.n_clusters):
-        X, _ = draw(model.statistics.take(np.array([k])), model.prior, n_drawn, rng)
+        X, _ = draw(model.sums.take(np.array([k])), model.prior, n_drawn, rng)
         on = X == np.array(at) - codebook.level_offsets[:-1]
         found.append(as_images(np.vstack([means[k], on]), codebook.names, shape))
     return np.array(found)

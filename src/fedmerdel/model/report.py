@@ -9,22 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.centre.report_origins import certainty, course, left_out, origins
 from fedmerdel.files import write_text
 from fedmerdel.model.certainty import SURE, Certainty, expected_certainty
 from fedmerdel.model.describe import Cluster, describe
-from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.report_clusters import cards, images, outcomes, sites
-from fedmerdel.release.disclosure import releases_exactly
-from fedmerdel.release.note import zero_text
-from fedmerdel.report.charts import bars
+from fedmerdel.model.report_clusters import cards, images, outcomes
+from fedmerdel.model.state import ModelState
+from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.report.charts import bars, histogram
 from fedmerdel.report.heat import heat_data
 from fedmerdel.report.page import check_page_place, render
+from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.profile import Profile, profile
+
+AT_THE_CENTRE: tuple[str, ...] = ("sites", "origins", "course", "left_out", "disclosure")
+"""Parts of the page that need what each site sent."""
 
 
 def write_report(
-    model: GlobalModel,
+    model: ModelState,
     path: str | Path,
     *,
     title: str | None = None,
@@ -37,69 +39,82 @@ def write_report(
 
 
 def report_page(
-    model: GlobalModel,
+    model: ModelState,
     *,
     title: str | None = None,
     date: str | None = None,
     image_shape: tuple[int, int] | None = None,
 ) -> str:
-    """Return the page of a model as HTML."""
+    """Return the page of a model as HTML, without what only the centre knows."""
+    return page(model_content(model, model.rows[None, :], title, date, image_shape))
+
+
+def page(content: dict[str, Any]) -> str:
+    """Return the page that shows this content."""
+    return render("model.html", **{**content, "facts": list(content["facts"].items())})
+
+
+def model_content(
+    model: ModelState,
+    site_rows: FloatArray,
+    title: str | None,
+    date: str | None,
+    image_shape: tuple[int, int] | None,
+) -> dict[str, Any]:
+    """Return what the page shows of a model; parts that need each site's counts are empty.
+
+    Parameters
+    ----------
+    model : ModelState
+        The model.
+    site_rows : float64 array (sites, K)
+        Rows of each site in each cluster, or of all together in one line.
+    title, date, image_shape
+        See `GlobalModel.report`.
+    """
     clusters = describe(model)
-    sure = expected_certainty(model.statistics, model.prior, model.row_prior, model.site_rows)
-    found = profile(model.statistics, model.prior)
-    heat = _heat(model, clusters, found)
-    return render(
-        "model.html",
-        heat=heat,
-        title=title or model.study.name,
-        facts=_facts(model, date or datetime.date.today().isoformat()),
-        headline=_headline(model, sure),
-        cards=cards(model, clusters),
-        outcomes=outcomes(model, clusters),
-        sites=sites(model),
-        origins=origins(model, clusters),
-        course=course(model),
-        certainty=certainty(model, sure, clusters),
-        left_out=left_out(model),
-        selection=_selection(model),
-        disclosure=_disclosure(model),
-        images=images(model, image_shape),
-        smallest=model.study.policy.smallest,
-        n_sites=len(model.sites),
-    )
+    sure = expected_certainty(model.sums, model.prior, model.row_prior, site_rows)
+    return {
+        **dict.fromkeys(AT_THE_CENTRE),
+        "heat": _heat(model, clusters, profile(model.sums, model.prior)),
+        "title": title or model.study.name,
+        "facts": _facts(model, date or datetime.date.today().isoformat()),
+        "headline": _headline(model, sure),
+        "cards": cards(model, clusters),
+        "outcomes": outcomes(model, clusters),
+        "certainty": _certainty(model, sure, clusters),
+        "selection": _selection(model),
+        "images": images(model, image_shape),
+        "smallest": model.study.policy.smallest,
+        "n_sites": model.n_sites,
+    }
 
 
-def _facts(model: GlobalModel, date: str) -> list[tuple[str, str]]:
-    study, policy = model.study, model.study.policy
-    rule = f"{policy.name}: " + ("no count " if policy.smallest > 1 else "whole numbers")
-    if policy.smallest > 1:
-        rule += f"from 1 to {policy.smallest - 1}"
-    if policy.rounding > 1:
-        rule += f", rounded to {policy.rounding}"
-    if releases_exactly(policy):
-        rule = f"{policy.name}: counts released as they are"
-    software = sorted({summary.software for summary in model.summaries})
+def _facts(model: ModelState, date: str) -> dict[str, str]:
+    study = model.study
     learned = study.prior if isinstance(study.prior, str) else "given in the study"
-    return [
-        ("Study", study.name),
-        ("Identifier of the study", study.hash[:16]),
-        ("Sites", ", ".join(model.sites)),
-        ("Rows", f"{float(model.site_rows.sum()):,.0f}"),
-        ("Weights", "none" if study.weight is None else f"{study.weight}: rows are sums of these"),
-        ("Variables", f"{len(study.codebook.names)}"),
-        ("Outcomes", ", ".join(study.outcomes) or "none"),
-        ("Disclosure control", rule),
-        ("Prior of the levels", learned),
-        ("Search", f"{model.search}, exchanges: {len(model.record)}"),
-        ("Software at the sites", ", ".join(software)),
-        ("Software of this page", f"fedmerdel {version('fedmerdel')}"),
-        ("Page written", date),
-    ]
+    return {
+        "Study": study.name,
+        "Identifier of the study": study.hash[:16],
+        "Sites": f"{model.n_sites}",
+        "Rows": f"{float(model.rows.sum()):,.0f}",
+        "Weights": "none" if study.weight is None else f"{study.weight}: rows are sums of these",
+        "Variables": f"{len(study.codebook.names)}",
+        "Outcomes": ", ".join(study.outcomes) or "none",
+        "Disclosure control": f"{study.policy.name}: {mechanism_for(study.policy).rule}",
+        "Prior of the levels": learned,
+        "Rounds": f"{model.n_rounds}",
+        "Software of this page": f"fedmerdel {version('fedmerdel')}",
+        "Page written": date,
+    }
 
 
-def _headline(model: GlobalModel, sure: Certainty) -> list[dict[str, str]]:
-    rows, bound = float(model.site_rows.sum()), _elbo(model)
-    sites = "one site" if len(model.sites) == 1 else f"{len(model.sites)} sites"
+def _headline(model: ModelState, sure: Certainty) -> list[dict[str, str]]:
+    rows, bound = float(model.rows.sum()), model.elbo
+    sites = "one site" if model.n_sites == 1 else f"{model.n_sites} sites"
+    fit = " of all rows, at the last round" if model.n_rounds else ""
+    if bound is not None and not fit:
+        fit = f", {bound / rows:,.3f} a row"
     return [
         {
             "value": f"{model.n_clusters}",
@@ -112,29 +127,35 @@ def _headline(model: GlobalModel, sure: Certainty) -> list[dict[str, str]]:
         },
         {
             "value": f"{bound:,.0f}" if bound is not None else "–",
-            "text": "ELBO in nats" + _a_row(model, bound, rows),
+            "text": f"ELBO in nats{fit}",
         },
     ]
 
 
-def _a_row(model: GlobalModel, bound: float | None, rows: float) -> str:
-    """Return the ELBO for each row, where it is that of the rows that were told."""
-    if bound is None:
-        return ""
-    if model.record and not releases_exactly(model.study.policy):
-        return " of all rows, at the last exchange"
-    return f", {bound / rows:,.3f} a row"
+def _certainty(model: ModelState, sure: Certainty, clusters: tuple[Cluster, ...]) -> dict[str, Any]:
+    """Return how sure rows are expected to be, and what each cluster is taken for."""
+    lines = []
+    for cluster in clusters:
+        k = cluster.number
+        others = sure.given[k].copy()
+        others[k] = -1.0
+        to = int(others.argmax())
+        lines.append(
+            {
+                "number": k,
+                "name": model.name(k),
+                "sure": float(sure.sure_of[k]),
+                "kept": float(sure.given[k, k]),
+                "to": model.name(to) if others[to] > 0 else "",
+                "to_number": to,
+                "share": max(float(others[to]), 0.0),
+            }
+        )
+    chart = histogram(sure.histogram.tolist(), "probability of the row's cluster")
+    return {"sure": sure.sure, "level": SURE, "lines": lines, "chart": chart}
 
 
-def _elbo(model: GlobalModel) -> float | None:
-    """Return the ELBO that is known: counts that a policy changes tell it in exchanges only."""
-    if not model.record or releases_exactly(model.study.policy):
-        return model.lower_bound
-    kept = [step for step in model.record if step.move != "taken back"]
-    return kept[-1].elbo if kept else None
-
-
-def _heat(model: GlobalModel, clusters: tuple[Cluster, ...], found: Profile) -> dict[str, Any]:
+def _heat(model: ModelState, clusters: tuple[Cluster, ...], found: Profile) -> dict[str, Any]:
     names = model.names or ("",) * model.n_clusters
     orders = {}
     if clusters[0].mean_conditions is not None:
@@ -152,7 +173,7 @@ def _falling(values: list[float]) -> list[int]:
     return [int(k) for k in np.argsort(-np.nan_to_num(np.array(values), nan=-1.0), kind="stable")]
 
 
-def _selection(model: GlobalModel) -> dict[str, Any]:
+def _selection(model: ModelState) -> dict[str, Any]:
     names = model.study.codebook.names
     order = np.argsort(-model.selection_probability, kind="stable")
     values = [float(model.selection_probability[j]) for j in order]
@@ -163,16 +184,3 @@ def _selection(model: GlobalModel) -> dict[str, Any]:
         "n_variables": len(names),
         "by_sites": model.study.variable_selection,
     }
-
-
-def _disclosure(model: GlobalModel) -> list[dict[str, Any]]:
-    return [
-        {
-            "site": summary.site,
-            "rows": summary.n_rows,
-            "clusters": summary.n_clusters,
-            "zero": zero_text(summary),
-            "report": summary.report,
-        }
-        for summary in model.summaries
-    ]

@@ -20,7 +20,7 @@ from fedmerdel.study.codebook import (
     level_number,
     level_text,
 )
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 
 FEW_LEVELS = 5
 """A variable of so many levels is no identifier, however few rows there are."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,46 +19,6 @@ NEGATIVE = ("h", "cost")
 """Numbers of a summary that are sums of logarithms, and below 0."""
 
 
-class OutcomeCounts(NamedTuple):
-    """Rows of each cluster that have an outcome, and of which it is known whether they do.
-
-    Attributes
-    ----------
-    positive : float64 array (K,)
-        Rows with the outcome.
-    observed : float64 array (K,)
-        Rows for which the outcome is known.
-    """
-
-    positive: FloatArray
-    observed: FloatArray
-
-    def cells(self, T: FloatArray) -> FloatArray:
-        """Return the three cells that a cluster's rows fall into: without, with, unknown."""
-        negative = self.observed - self.positive
-        return np.stack([negative, self.positive, T - self.observed], axis=1).clip(min=0.0)
-
-
-class HardCounts(NamedTuple):
-    """The same clusters in people: rows that belong to a cluster by more than dust.
-
-    Rows are people here: without survey weights, where one row may stand for hundreds.
-
-    Attributes
-    ----------
-    T : float64 array (K,)
-        Rows of each cluster.
-    S : float64 array (K, M)
-        Rows of each cluster at each level.
-    outcomes : mapping of str to OutcomeCounts
-        For each named outcome.
-    """
-
-    T: FloatArray
-    S: FloatArray
-    outcomes: Mapping[str, OutcomeCounts] = {}
-
-
 def with_missing(T: FloatArray, levels: FloatArray) -> FloatArray:
     """Add the missing cell to a variable's levels: (K, L) to (K, L + 1)."""
     missing = T - levels.sum(axis=1)
@@ -67,12 +26,12 @@ def with_missing(T: FloatArray, levels: FloatArray) -> FloatArray:
     return np.column_stack([levels, missing])
 
 
-def all_cells(stats: Sums, offsets: IntArray, outcomes: Mapping[str, OutcomeCounts]) -> FloatArray:
+def all_cells(sums: Sums, offsets: IntArray) -> FloatArray:
     """Return every count that is told or implied, one after the other."""
-    parts = [stats.T]
+    parts = [sums.T]
     for start, end in pairwise(offsets):
-        parts.append(with_missing(stats.T, stats.S[:, start:end]).ravel())
-    parts.extend(counts.cells(stats.T).ravel() for counts in outcomes.values())
+        parts.append(with_missing(sums.T, sums.S[:, start:end]).ravel())
+    parts.extend(counts.cells(sums.T).ravel() for counts in sums.outcomes.values())
     return np.concatenate(parts)
 
 

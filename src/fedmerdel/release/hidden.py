@@ -2,7 +2,7 @@
 
 A released 0 stands for fewer than s rows. Taken for none, it makes the next clusters sure
 that the level does not occur there; rows that have it leave, the count falls further, and
-exchange by exchange the model drifts away from the rows. So the centre takes it for what it
+round by round the model drifts away from the rows. So the centre takes it for what it
 is, a count that was cut off: with the clusters that it sent out, a cell of T rows has about
 Poisson(lambda) of them, lambda = T phi, and given that they are fewer than s,
 
@@ -17,13 +17,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
 from fedmerdel.release.cells import with_missing
-from fedmerdel.release.disclosure import hidden_below
-from fedmerdel.study.policy import Policy
-from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.levels import level_means, level_shares
 from fedmerdel.sums.sums import Sums
@@ -43,7 +40,7 @@ def expected_below(mean: FloatArray, limit: int) -> FloatArray:
     return np.asarray((weight * x).sum(axis=-1) / weight.sum(axis=-1))
 
 
-def filled_alike(stats: Sums, offsets: IntArray, policy: Policy) -> Sums:
+def filled_alike(stats: Sums, offsets: IntArray, limit: int, smallest: int) -> Sums:
     """Return counts with the hidden ones filled in as if all clusters had the same levels.
 
     Whether a variable tells clusters apart must not be read off zeros: a rare level is hidden in
@@ -56,38 +53,39 @@ def filled_alike(stats: Sums, offsets: IntArray, policy: Policy) -> Sums:
     for _ in range(STEPS):
         with np.errstate(divide="ignore"):
             alike = np.log(level_shares(found.S, offsets))
-        sent = Expectations(log_weights, np.tile(alike, (stats.n_clusters, 1)))
-        found = filled(stats, sent, offsets, policy, none)
+        theta = Expectations(log_weights, np.tile(alike, (stats.n_clusters, 1)))
+        found = filled(stats, theta, offsets, none, limit, smallest)
     return found
 
 
 def filled(
     stats: Sums,
-    sent: Expectations,
+    theta: Expectations,
     offsets: IntArray,
-    policy: Policy,
-    alive: NDArray[np.bool_],
+    alive: BoolArray,
+    limit: int,
+    smallest: int,
 ) -> Sums:
     """Return a site's counts with the hidden ones filled in.
 
     Parameters
     ----------
     stats : Sums
-        As released, for the clusters that were sent.
-    sent : Expectations
-        These clusters.
+        As released.
+    theta : Expectations
+        What is known of these clusters.
     offsets : int64 array (P + 1,)
         Where each variable's levels start.
-    policy : Policy
-        What the counts were released under. A cluster with too few rows was left out, with
-        its rows.
     alive : bool array (K,)
         Clusters that some site has told of: others are not filled.
+    limit : int
+        A cell of fewer rows was released as 0.
+    smallest : int
+        A cluster of fewer rows was left out, with its rows.
     """
-    phi = level_means(np.exp(sent.log_levels), offsets)
+    phi = level_means(np.exp(theta.log_levels), offsets)
     T, S = stats.T.copy(), stats.S.copy()
     told = np.flatnonzero(T > 0)
-    limit = hidden_below(policy)
     for start, end in pairwise(offsets):
         cells = with_missing(T[told], stats.S[told, start:end])
         observed = cells[:, :-1].sum(axis=1, keepdims=True)
@@ -102,9 +100,9 @@ def filled(
         cells[rows, largest] -= given
         S[told, start:end] = cells[:, :-1]
     small = np.flatnonzero((T == 0) & alive)
-    share = np.exp(sent.log_weights - np.logaddexp.reduce(sent.log_weights))
+    share = np.exp(theta.log_weights - np.logaddexp.reduce(theta.log_weights))
     # Sites differ in their shares: one that should have many rows may well have none.
-    most = (policy.smallest - 1) / 2
-    T[small] = np.minimum(expected_below(stats.T.sum() * share[small], policy.smallest), most)
+    most = (smallest - 1) / 2
+    T[small] = np.minimum(expected_below(stats.T.sum() * share[small], smallest), most)
     S[small] = T[small, None] * phi[small]
-    return Sums(T, S, stats.h)
+    return stats._replace(T=T, S=S)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedmerdel.release.cells import missing_counts
-from fedmerdel.release.note import count_text, policy_text, zero_text
+from fedmerdel.release.note import count_text
+from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
 
 
@@ -84,25 +85,25 @@ def review_tables(summary: SiteSummary, n_smallest: int = 10) -> Review:
     n_smallest : int
         How many of the smallest counts to list.
     """
-    report, T = summary.report, summary.statistics.T
+    account, mechanism, T = summary.account, summary.mechanism, summary.sums.T
     facts = [
         ("site", summary.site),
         ("study", summary.study_hash),
         ("clusters", str(summary.n_clusters)),
-        *([("reply to clusters", summary.answer.broadcast)] if summary.answer else []),
+        *([("reply to broadcast", summary.broadcast)] if isinstance(summary, Reply) else []),
         ("rows that they stand for", count_text(summary.n_rows)),
         ("variables", str(len(summary.codebook.variables))),
-        ("outcomes", ", ".join(summary.outcomes) or "none"),
-        ("policy", policy_text(summary)),
-        ("counts told or implied", str(report.n_cells)),
-        ("of these 0", f"{report.n_zero} ({zero_text(summary)})"),
-        ("smallest count that is not 0", count_text(report.smallest_cell)),
-        ("clusters absorbed", str(report.absorbed)),
-        ("clusters withheld", str(report.withheld)),
+        ("outcomes", ", ".join(summary.sums.outcomes) or "none"),
+        ("policy", f"{account.policy}, {mechanism.rule}"),
+        ("counts told or implied", str(account.n_cells)),
+        ("of these 0", f"{account.n_zero} ({mechanism.zero})"),
+        ("smallest count that is not 0", count_text(account.smallest_cell)),
+        ("clusters absorbed", str(account.absorbed)),
+        ("clusters withheld", str(account.withheld)),
         (
             "cost of this",
-            f"at most {report.cost_at_most:.6g} nats of ELBO, "
-            f"{report.cost_per_row_at_most:.3g} for each row",
+            f"at most {account.cost_at_most:.6g} nats of ELBO, "
+            f"{account.cost_per_row_at_most:.3g} for each row",
         ),
     ]
     sizes = [ClusterSize(k, float(rows), float(rows) / summary.n_rows) for k, rows in enumerate(T)]
@@ -112,7 +113,7 @@ def review_tables(summary: SiteSummary, n_smallest: int = 10) -> Review:
 
 
 def _cells(summary: SiteSummary) -> list[Cell]:
-    T, S, _ = summary.statistics
+    T, S = summary.sums.T, summary.sums.S
     cells = [Cell("all rows", "", k, float(rows)) for k, rows in enumerate(T)]
     missing = missing_counts(T, S, summary.codebook)
     at = 0
@@ -121,14 +122,14 @@ def _cells(summary: SiteSummary) -> list[Cell]:
         for level, counts in [*columns, ("(missing)", missing[:, j])]:
             cells += [Cell(variable.name, level, k, float(n)) for k, n in enumerate(counts)]
         at += len(variable.levels)
-    for name, outcome in summary.outcomes.items():
+    for name, outcome in summary.sums.outcomes.items():
         for level, counts in zip(("no", "yes", "(missing)"), outcome.cells(T).T, strict=True):
             cells += [Cell(name, level, k, float(n)) for k, n in enumerate(counts)]
     return cells
 
 
 def _contrasts(summary: SiteSummary) -> list[Contrast]:
-    S, offsets = summary.statistics.S, summary.codebook.level_offsets
+    S, offsets = summary.sums.S, summary.codebook.level_offsets
     found = []
     for variable, start, end in zip(
         summary.codebook.variables, offsets[:-1], offsets[1:], strict=True

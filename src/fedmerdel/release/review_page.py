@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from fedmerdel.files import write_text
-from fedmerdel.release.note import checkers_note
 from fedmerdel.release.review import review_tables
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.report.charts import bars
@@ -29,7 +28,7 @@ def review_page(summary: SiteSummary) -> str:
     seen = review_tables(summary, N_SMALLEST)
     # A reply may have clusters without rows here; there is nothing to draw of them.
     here = [size for size in seen.sizes if size.rows > 0]
-    stats = summary.statistics.take(np.array([size.cluster for size in here]))
+    stats = summary.sums.take(np.array([size.cluster for size in here]))
     found = counted_profile(stats, summary.codebook.level_offsets)
     clusters = [{"number": s.cluster, "name": "", "rows": round(s.rows)} for s in here]
     return render(
@@ -41,5 +40,5 @@ def review_page(summary: SiteSummary) -> str:
         sizes_chart=bars([s.share for s in here], [f"cluster {s.cluster}" for s in here]),
         smallest=seen.smallest,
         contrasts=seen.contrasts,
-        note=checkers_note(summary),
+        note=summary.to_files()["README.txt"].decode(),
     )

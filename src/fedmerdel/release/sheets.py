@@ -1,4 +1,4 @@
-"""A summary as a JSON document and CSV sheets, and back.
+"""Sums as CSV sheets, and back.
 
 Sheets are read by position against the codebook, so a level may be called "(missing)"; the
 names beside the numbers are for people, and are checked.
@@ -6,163 +6,32 @@ names beside the numbers are for people, and are checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from fedmerdel.errors import DataError, FileError
-from fedmerdel.release.answer import Answer, Prospects
-from fedmerdel.release.cells import DUST, OutcomeCounts, missing_counts
+from fedmerdel.errors import FileError
+from fedmerdel.release.cells import DUST, missing_counts
 from fedmerdel.release.grid import check_names, number_text, read_grid, write_grid
-from fedmerdel.release.report import DisclosureReport
-from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.cuts import FirstHalves
-from fedmerdel.sums.sums import Sums
+from fedmerdel.sums.sums import OutcomeCounts
+
+COUNTS, OVERLAP, OUTCOMES, HALVES = "counts.csv", "overlap.csv", "outcomes.csv", "halves.csv"
 
 ROWS = "(rows)"
 MISSING = "(missing)"
 
-MOST_CLUSTERS = 100_000
-"""No site comes near; a file that tells of more is damaged."""
 
-ENTRIES: dict[str, type | tuple[type, ...]] = {
-    "study_hash": str,
-    "site": str,
-    "software": str,
-    "n_components": int,
-    "n_clusters": int,
-    "elbo": (int, float),
-    "selected": (list, type(None)),
-    "answers": (str, type(None)),
-    "evidence": (int, float, type(None)),
-    "outcomes": list,
-    "disclosure": dict,
-    "codebook": dict,
-}
-
-
-def to_sheets(summary: SiteSummary) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the content of ``summary.json``, and each sheet by its file name."""
-    document = {
-        "study_hash": summary.study_hash,
-        "site": summary.site,
-        "software": summary.software,
-        "n_components": int(summary.n_components),
-        "n_clusters": summary.n_clusters,
-        "elbo": float(summary.elbo),
-        "selected": None if summary.selected is None else list(summary.selected),
-        "answers": None if summary.answer is None else summary.answer.broadcast,
-        "evidence": None if summary.answer is None else float(summary.answer.evidence),
-        "outcomes": list(summary.outcomes),
-        "disclosure": summary.report.to_dict(),
-        "codebook": summary.codebook.to_dict(),
-    }
-    T, S, h = summary.statistics
-    clusters = _columns(summary.n_clusters)
-    prospects = None if summary.answer is None else summary.answer.prospects
-    single = {"h": h}
-    if prospects is not None:
-        single |= {"cost": prospects.cost, "blur": prospects.halves.blur}
-    sheets = {
-        "counts.csv": write_grid(
-            ["variable", "level", *clusters], _count_rows(summary.codebook, T, S)
-        ),
-        "overlap.csv": write_grid(
-            ["cluster", *single, *clusters],
-            (
-                [name, *map(number_text, own), *map(number_text, row)]
-                for name, own, row in zip(
-                    clusters, np.stack(list(single.values()), axis=1), summary.overlap, strict=True
-                )
-            ),
-        ),
-    }
-    if prospects is not None:
-        sheets["halves.csv"] = write_grid(
-            ["variable", "level", *clusters],
-            _count_rows(summary.codebook, prospects.halves.T, prospects.halves.S),
-        )
-    if summary.outcomes:
-        sheets["outcomes.csv"] = write_grid(
-            ["outcome", "rows", *clusters],
-            (
-                [name, part, *map(number_text, array)]
-                for name, counts in summary.outcomes.items()
-                for part, array in counts._asdict().items()
-            ),
-        )
-    return document, sheets
-
-
-def from_sheets(document: dict[str, Any], texts: dict[str, str]) -> SiteSummary:
-    """Read what `to_sheets` made.
-
-    Raises
-    ------
-    FileError
-        Without the name of the folder: the file, and what is wrong with it.
-    DataError
-        If all can be read, and the numbers are impossible.
-    """
-    if set(document) != set(ENTRIES):
-        raise FileError(f"file 'summary.json' must have the entries {', '.join(ENTRIES)}, only")
-    for name, kind in ENTRIES.items():
-        if not isinstance(document[name], kind) or isinstance(document[name], bool):
-            raise FileError(f"file 'summary.json': {name!r} is not what it should be")
-    try:
-        codebook = Codebook.from_dict(document["codebook"])
-        report = DisclosureReport.from_dict(document["disclosure"])
-    except DataError as error:
-        raise FileError(f"file 'summary.json': {error}") from None
-    if not 0 < document["n_clusters"] <= MOST_CLUSTERS:
-        raise FileError("file 'summary.json': 'n_clusters' is not what it should be")
-    clusters = _columns(document["n_clusters"])
-    T, S = _read_counts("counts.csv", texts["counts.csv"], clusters, codebook)
-    single = ["h", "cost", "blur"] if "halves.csv" in texts else ["h"]
-    columns = [*single, *clusters]
-    names, overlap = read_grid("overlap.csv", texts["overlap.csv"], ["cluster"], columns)
-    check_names("overlap.csv", names, [[name] for name in clusters])
-    answer = _read_answer(document, texts.get("halves.csv"), clusters, codebook, overlap)
-    return SiteSummary(
-        study_hash=document["study_hash"],
-        site=document["site"],
-        software=document["software"],
-        n_components=document["n_components"],
-        statistics=Sums(T, S, overlap[:, 0].copy()),
-        overlap=overlap[:, len(single) :].copy(),
-        outcomes=_read_outcomes(texts.get("outcomes.csv"), clusters, document["outcomes"]),
-        elbo=float(document["elbo"]),
-        selected=None if document["selected"] is None else tuple(document["selected"]),
-        report=report,
-        codebook=codebook,
-        answer=answer,
-    )
-
-
-def _read_answer(
-    document: dict[str, Any],
-    text: str | None,
-    clusters: list[str],
-    codebook: Codebook,
-    overlap: FloatArray,
-) -> Answer | None:
-    answers, evidence = document["answers"], document["evidence"]
-    if (answers is None) != (evidence is None) or (answers is None and text is not None):
-        raise FileError("file 'summary.json': what it answers is not whole: copy it again")
-    if answers is None:
-        return None
-    prospects = None
-    if text is not None:
-        first = _read_counts("halves.csv", text, clusters, codebook)
-        prospects = Prospects(FirstHalves(*first, overlap[:, 2].copy()), overlap[:, 1].copy())
-    return Answer(answers, float(evidence), prospects)
-
-
-def _columns(n_clusters: int) -> list[str]:
+def cluster_columns(n_clusters: int) -> list[str]:
+    """Return the names of the columns that hold clusters."""
     return [f"cluster_{k}" for k in range(n_clusters)]
+
+
+def counts_sheet(codebook: Codebook, T: FloatArray, S: FloatArray) -> str:
+    """Return rows and levels of each cluster as a sheet, with missing entries where there are."""
+    return write_grid(["variable", "level", *cluster_columns(len(T))], _count_rows(codebook, T, S))
 
 
 def _count_rows(codebook: Codebook, T: FloatArray, S: FloatArray) -> Iterable[list[str]]:
@@ -177,10 +46,11 @@ def _count_rows(codebook: Codebook, T: FloatArray, S: FloatArray) -> Iterable[li
             yield [variable.name, MISSING, *map(number_text, missing[:, j])]
 
 
-def _read_counts(
-    file: str, text: str, clusters: list[str], codebook: Codebook
+def read_counts(
+    file: str, text: str, n_clusters: int, codebook: Codebook
 ) -> tuple[FloatArray, FloatArray]:
-    names, numbers = read_grid(file, text, ["variable", "level"], clusters)
+    """Return T and S of a sheet."""
+    names, numbers = read_grid(file, text, ["variable", "level"], cluster_columns(n_clusters))
     check_names(file, names[:1], [[ROWS, ""]])
     T, at = numbers[0].copy(), 1
     levels = []
@@ -203,16 +73,50 @@ def _read_counts(
     return T, np.ascontiguousarray(np.concatenate(levels).T)
 
 
-def _read_outcomes(
-    text: str | None, clusters: list[str], outcomes: list[Any]
+def overlap_sheet(single: Mapping[str, FloatArray], Q: FloatArray) -> str:
+    """Return a line for each cluster: some numbers of its own, then its overlap with each."""
+    clusters = cluster_columns(len(Q))
+    numbers = np.column_stack([*single.values(), Q])
+    return write_grid(
+        ["cluster", *single, *clusters],
+        ([name, *map(number_text, row)] for name, row in zip(clusters, numbers, strict=True)),
+    )
+
+
+def read_overlap(
+    text: str, single: list[str], n_clusters: int
+) -> tuple[dict[str, FloatArray], FloatArray]:
+    """Return the numbers of single clusters by their names, and the overlaps."""
+    clusters = cluster_columns(n_clusters)
+    names, numbers = read_grid(OVERLAP, text, ["cluster"], [*single, *clusters])
+    check_names(OVERLAP, names, [[name] for name in clusters])
+    found = {name: numbers[:, i].copy() for i, name in enumerate(single)}
+    return found, numbers[:, len(single) :].copy()
+
+
+def outcomes_sheet(outcomes: Mapping[str, OutcomeCounts], n_clusters: int) -> str:
+    """Return the counts of each outcome as a sheet."""
+    return write_grid(
+        ["outcome", "rows", *cluster_columns(n_clusters)],
+        (
+            [name, part, *map(number_text, array)]
+            for name, counts in outcomes.items()
+            for part, array in counts._asdict().items()
+        ),
+    )
+
+
+def read_outcomes(
+    text: str | None, outcomes: list[Any], n_clusters: int
 ) -> dict[str, OutcomeCounts]:
-    file = "outcomes.csv"
+    """Return the counts of the outcomes that a document names."""
     if (text is not None) != bool(outcomes):
-        raise FileError(f"file {file!r} and the outcomes in 'summary.json' don't fit: copy again")
+        raise FileError(f"file {OUTCOMES!r} and the outcomes that are named don't fit: copy again")
     if text is None:
         return {}
-    names, numbers = read_grid(file, text, ["outcome", "rows"], clusters)
-    check_names(file, names, [[name, part] for name in outcomes for part in OutcomeCounts._fields])
+    names, numbers = read_grid(OUTCOMES, text, ["outcome", "rows"], cluster_columns(n_clusters))
+    expected = [[name, part] for name in outcomes for part in OutcomeCounts._fields]
+    check_names(OUTCOMES, names, expected)
     return {
         name: OutcomeCounts(numbers[2 * i].copy(), numbers[2 * i + 1].copy())
         for i, name in enumerate(outcomes)

@@ -5,26 +5,42 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedmerdel.errors import DataError
-from fedmerdel.release.answer import Answer, impossible_answer
-from fedmerdel.release.cells import DUST, OutcomeCounts, all_cells, wrong_arrays
-from fedmerdel.release.disclosure import Protected, releases_exactly
-from fedmerdel.release.report import DisclosureReport
+from fedmerdel.errors import DataError, FileError
+from fedmerdel.parcels import Files, Parcel, decoded
+from fedmerdel.release.account import Account
+from fedmerdel.release.cells import DUST, all_cells, wrong_arrays
+from fedmerdel.release.mechanism import Mechanism, MoveSums
+from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.note import checkers_note
+from fedmerdel.release.sheets import (
+    COUNTS,
+    OUTCOMES,
+    OVERLAP,
+    counts_sheet,
+    outcomes_sheet,
+    overlap_sheet,
+    read_counts,
+    read_outcomes,
+    read_overlap,
+)
 from fedmerdel.study.codebook import Codebook
-from fedmerdel.study.policy import custom_policy
-from fedmerdel.study.priors import study_prior
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.sums import Sums
 
+MOST_CLUSTERS = 100_000
+"""No site comes near; a file that tells of more is damaged."""
 
-@dataclass(frozen=True, eq=False)
-class SiteSummary:
+SOFTWARE = f"fedmerdel {version('fedmerdel')}"
+"""Name and version of the software that writes releases."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SiteSummary(Parcel):
     """Sums over the rows of a site, under disclosure control.
 
     Parameters
@@ -32,130 +48,244 @@ class SiteSummary:
     study_hash : str
         Hash of the study that the site was fitted for.
     site : str
-        Name of the site; part of file names, so without path separators.
+        Name of the site; part of file names once it is written.
     software : str
         Name and version of the software that wrote it.
     n_components : int
         ``K_init``, the components of the site's prior.
-    statistics : Sums
-        T, S and h of the site's clusters, K of them.
-    overlap : float64 array (K, K)
-        Q, or an upper bound of it.
-    outcomes : dict of str to OutcomeCounts
-        Counts for the outcomes that the study names.
+    sums : Sums
+        Sums of the site's clusters, K of them; Q may be an upper bound of it.
     elbo : float
-        ELBO of the statistics under the study's prior before anything is learned of it: it
+        ELBO of the sums under the study's prior before anything is learned of it: it
         tells no more than they do.
     selected : tuple of str or None
         Variables that the site selected; None where the study selects none.
-    report : DisclosureReport
+    account : Account
         What disclosure control did.
     codebook : Codebook
         The study's variables and levels.
-    answer : Answer or None
-        If the site answers clusters that the centre has sent out: what serves the next moves.
-        The clusters are then those, also where the site has no rows in one.
 
     Raises
     ------
     DataError
-        If the numbers can't be those of any table, or break the policy that the report names.
+        If the numbers can't be those of any table, or break the policy that the account names.
     """
+
+    NOUN: ClassVar[str] = "summary"
+    KIND: ClassVar[str] = "fedmerdel site summary"
+    VERSION: ClassVar[int] = 3
+    DOCUMENT: ClassVar[str] = "summary.json"
+    NEEDED: ClassVar[tuple[str, ...]] = (COUNTS, OVERLAP)
+    OPTIONAL: ClassVar[tuple[str, ...]] = (OUTCOMES, "README.txt")
+
+    ENTRIES: ClassVar[dict[str, type | tuple[type, ...]]] = {
+        "study_hash": str,
+        "site": str,
+        "software": str,
+        "n_components": int,
+        "n_clusters": int,
+        "elbo": (int, float),
+        "selected": (list, type(None)),
+        "outcomes": list,
+        "disclosure": dict,
+        "codebook": dict,
+    }
+    """What the document has besides kind and version."""
 
     study_hash: str
     site: str
-    software: str
+    software: str = SOFTWARE
     n_components: int
-    statistics: Sums
-    overlap: FloatArray
-    outcomes: dict[str, OutcomeCounts]
+    sums: Sums
     elbo: float
-    selected: tuple[str, ...] | None
-    report: DisclosureReport
+    selected: tuple[str, ...] | None = None
+    account: Account
     codebook: Codebook = field(repr=False)
-    answer: Answer | None = None
 
     def __post_init__(self) -> None:
         """Refuse impossible numbers."""
-        check_summary(self)
+        for name in ("study_hash", "software", "site"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise DataError(f"{self.NOUN} of site {self.site!r}: {name} must be a text")
+        reason = self._impossible() or self._broken()
+        if reason:
+            raise DataError(f"{self.NOUN} of site {self.site!r}: {reason}")
 
     @property
     def n_clusters(self) -> int:
         """Clusters of the site."""
-        return self.statistics.n_clusters
+        return self.sums.n_clusters
 
     @property
     def n_rows(self) -> float:
         """Rows that the released clusters stand for: the sum of T."""
-        return float(self.statistics.T.sum())
+        return float(self.sums.T.sum())
 
-    def cells(self) -> FloatArray:
-        """Return every count that is told or implied, one after the other."""
-        return all_cells(self.statistics, self.codebook.level_offsets, self.outcomes)
+    @property
+    def mechanism(self) -> Mechanism:
+        """The release mechanism that the account names."""
+        return mechanism_for(self.policy)
 
-    def save(self, path: str | Path) -> None:
-        """Write a folder of readable files, or one zip of them if the name ends in .zip.
+    @property
+    def policy(self) -> Policy:
+        """The policy that the account names, by its numbers."""
+        account = self.account
+        known = POLICIES.get(account.policy)
+        if known and (known.threshold, known.rounding) == (account.threshold, account.rounding):
+            return known
+        return Policy(account.policy or CUSTOM, account.threshold, account.rounding, "its file")
 
-        A summary that is there already is replaced, whole or not at all; anything else
-        stays, and is refused.
-        """
-        from fedmerdel.release.folder import save_summary
-
-        save_summary(self, path)
+    def to_files(self) -> Files:
+        """Return the content of each file by its name."""
+        check_site_name(self.site)
+        sums, n_clusters = self.sums, self.n_clusters
+        texts = {
+            COUNTS: counts_sheet(self.codebook, sums.T, sums.S),
+            OVERLAP: overlap_sheet(self._single(), sums.Q),
+        }
+        if sums.outcomes:
+            texts[OUTCOMES] = outcomes_sheet(sums.outcomes, n_clusters)
+        texts |= self._more_sheets()
+        texts["README.txt"] = checkers_note(
+            sums,
+            self.account,
+            self.mechanism,
+            site=self.site,
+            made_by=self.software,
+            study_hash=self.study_hash,
+            document=self.DOCUMENT,
+            **self._noted(),
+        )
+        document = self.document_bytes(self._document())
+        return {self.DOCUMENT: document, **{name: text.encode() for name, text in texts.items()}}
 
     @classmethod
-    def load(cls, path: str | Path) -> SiteSummary:
-        """Read what `save` wrote; every number is the same to the last bit.
+    def from_files(cls, files: Files) -> Self:
+        """Read what `to_files` returned."""
+        document = cls.document(files)
+        if set(document) != set(cls.ENTRIES):
+            raise FileError(
+                f"file {cls.DOCUMENT!r} must have the entries {', '.join(cls.ENTRIES)}, only"
+            )
+        for name, kind in cls.ENTRIES.items():
+            if not isinstance(document[name], kind) or isinstance(document[name], bool):
+                raise FileError(f"file {cls.DOCUMENT!r}: {name!r} is not what it should be")
+        try:
+            codebook = Codebook.from_dict(document.pop("codebook"))
+            account = Account.from_dict(document.pop("disclosure"))
+        except DataError as error:
+            raise FileError(f"file {cls.DOCUMENT!r}: {error}") from None
+        n_clusters = document.pop("n_clusters")
+        if not 0 < n_clusters <= MOST_CLUSTERS:
+            raise FileError(f"file {cls.DOCUMENT!r}: 'n_clusters' is not what it should be")
+        check_site_name(document["site"])
+        texts = {name: decoded(files, name) for name in files}
+        selected = document.pop("selected")
+        T, S = read_counts(COUNTS, texts[COUNTS], n_clusters, codebook)
+        outcomes = read_outcomes(texts.get(OUTCOMES), document.pop("outcomes"), n_clusters)
+        single, Q = read_overlap(texts[OVERLAP], cls._single_names(texts), n_clusters)
+        return cls(
+            sums=Sums(T, S, single["h"], Q, outcomes),
+            selected=None if selected is None else tuple(selected),
+            account=account,
+            codebook=codebook,
+            **cls._more_fields(document, texts, single, codebook),
+        )
 
-        Raises
-        ------
-        FileError
-            If a file is missing, damaged, or does not belong there.
-        DataError
-            If the numbers are impossible.
-        """
-        from fedmerdel.release.folder import load_summary
+    def _document(self) -> dict[str, Any]:
+        return {
+            "study_hash": self.study_hash,
+            "site": self.site,
+            "software": self.software,
+            "n_components": int(self.n_components),
+            "n_clusters": self.n_clusters,
+            "elbo": float(self.elbo),
+            "selected": None if self.selected is None else list(self.selected),
+            "outcomes": list(self.sums.outcomes),
+            "disclosure": self.account.to_dict(),
+            "codebook": self.codebook.to_dict(),
+        }
 
-        return load_summary(path)
+    # What a reply has besides: nothing here.
 
+    @property
+    def moves(self) -> MoveSums | None:
+        """What is told of moves."""
+        return None
 
-def make_summary(
-    study: Study,
-    site: str,
-    protected: Protected,
-    selected: tuple[str, ...] | None = None,
-    answer: Answer | None = None,
-) -> SiteSummary:
-    """Make the summary of a site from the numbers that may leave it.
+    def _single(self) -> dict[str, FloatArray]:
+        return {"h": self.sums.h}
 
-    Parameters
-    ----------
-    study : Study
-        What the sites agreed on.
-    site : str
-        The site's name.
-    protected : Protected
-        What `protect` made of the site's clusters; its `changes` stay behind.
-    selected : tuple of str, optional
-        Variables that the site selected, where the study selects any.
-    answer : Answer, optional
-        What serves the next moves, if this answers clusters that the centre has sent out.
-    """
-    prior = study_prior(study, study.max_clusters)
-    return SiteSummary(
-        study_hash=study.hash,
-        site=site,
-        software=f"fedmerdel {version('fedmerdel')}",
-        n_components=study.max_clusters,
-        statistics=protected.statistics,
-        overlap=protected.overlap,
-        outcomes=protected.outcomes,
-        elbo=elbo(protected.statistics, prior),
-        selected=selected,
-        report=protected.report,
-        codebook=study.codebook,
-        answer=answer,
-    )
+    @classmethod
+    def _single_names(cls, texts: dict[str, str]) -> list[str]:
+        return ["h"]
+
+    def _more_sheets(self) -> dict[str, str]:
+        return {}
+
+    def _noted(self) -> dict[str, bool]:
+        return {}
+
+    @classmethod
+    def _more_fields(
+        cls,
+        document: dict[str, Any],
+        texts: dict[str, str],
+        single: dict[str, FloatArray],
+        codebook: Codebook,
+    ) -> dict[str, Any]:
+        return {**document, "elbo": float(document["elbo"])}
+
+    def _impossible(self) -> str | None:
+        """Return the first thing that can't be, or None."""
+        if not 1 <= self.n_clusters <= self.n_components:
+            return f"{self.n_clusters} clusters, where 1 to {self.n_components} are possible"
+        reason = self._impossible_sums()
+        if reason is None and self.sums.T.min() <= 0:
+            return "a cluster has no rows: leave it out"
+        return reason
+
+    def _impossible_sums(self) -> str | None:
+        T, S, h, Q, outcomes = self.sums
+        K, offsets, names = len(T), self.codebook.level_offsets, self.codebook.names
+        shapes = {
+            "T": (T, (K,)),
+            "S": (S, (K, int(offsets[-1]))),
+            "h": (h, (K,)),
+            "overlap": (Q, (K, K)),
+        }
+        for name, counts in outcomes.items():
+            for part, array in counts._asdict().items():
+                shapes[f"{part} of outcome {name!r}"] = (array, (K,))
+        wrong = wrong_arrays(shapes)
+        if wrong is not None:
+            return wrong
+        if not np.isfinite(self.elbo):
+            return "the ELBO is not finite"
+        # A damaged file may hold anything here, also what no set can hold.
+        if not all(name in names for name in self.selected or ()):
+            return "it selects variables that its codebook does not have"
+        if h.max() > 0:
+            return "h is above 0, and no sum of r ln r is"
+        if not np.array_equal(Q, Q.T) or np.any(np.diag(Q)):
+            return "overlap is not symmetric with 0 on its diagonal"
+        slack = DUST * np.maximum(T, 1.0)
+        for name, start, end in zip(names, offsets[:-1], offsets[1:], strict=True):
+            if np.any(S[:, start:end].sum(axis=1) > T + slack):
+                return f"the levels of {name!r} sum to more than the cluster's rows"
+        for name, counts in outcomes.items():
+            known = counts.observed
+            if np.any(known > T + slack) or np.any(counts.positive > known + slack):
+                return f"outcome {name!r} has more rows than there are"
+        return None
+
+    def _broken(self) -> str | None:
+        """Return where the numbers break the policy that the account names, or None."""
+        mechanism = self.mechanism
+        # Whatever the file says of the smallest count, it follows from the rule.
+        if self.account.smallest != mechanism.smallest:
+            return f"its smallest count is not that of policy {self.account.policy!r}"
+        return mechanism.broken(all_cells(self.sums, self.codebook.level_offsets), self.moves)
 
 
 def selected_names(codebook: Codebook, inclusion: FloatArray | None) -> tuple[str, ...] | None:
@@ -163,23 +293,6 @@ def selected_names(codebook: Codebook, inclusion: FloatArray | None) -> tuple[st
     if inclusion is None:
         return None
     return tuple(name for name, c in zip(codebook.names, inclusion, strict=True) if c > 0.5)
-
-
-def check_summary(summary: SiteSummary) -> None:
-    """Refuse numbers that no table can have given, with the reason.
-
-    Raises
-    ------
-    DataError
-        One line: the site, and what is wrong.
-    """
-    check_site_name(summary.site)
-    for name in ("study_hash", "software"):
-        if not isinstance(getattr(summary, name), str) or not getattr(summary, name):
-            raise DataError(f"summary of site {summary.site!r}: {name} must be a text")
-    reason = _impossible(summary) or _breaks_policy(summary)
-    if reason:
-        raise DataError(f"summary of site {summary.site!r}: {reason}")
 
 
 def check_site_name(site: str) -> None:
@@ -194,67 +307,3 @@ def check_site_name(site: str) -> None:
     fits = isinstance(site, str) and site not in ("", ".", "..") and site == site.strip()
     if not fits or re.search(r"[/\\:\x00-\x1f\x7f]", site):
         raise DataError(f"site {site!r}: give a name that a folder can have, such as 'leeds'")
-
-
-def _impossible(summary: SiteSummary) -> str | None:
-    """Return the first thing that can't be, or None."""
-    (T, S, h), Q = summary.statistics, summary.overlap
-    n_clusters, offsets = len(T), summary.codebook.level_offsets
-    most = summary.n_components if summary.answer is None else n_clusters
-    if not 1 <= n_clusters <= most:
-        return f"{n_clusters} clusters, where 1 to {summary.n_components} are possible"
-    shapes = {
-        "T": (T, (n_clusters,)),
-        "S": (S, (n_clusters, int(offsets[-1]))),
-        "h": (h, (n_clusters,)),
-        "overlap": (Q, (n_clusters, n_clusters)),
-    }
-    for name, counts in summary.outcomes.items():
-        for part, array in counts._asdict().items():
-            shapes[f"{part} of outcome {name!r}"] = (array, (n_clusters,))
-    wrong = wrong_arrays(shapes)
-    if wrong is not None:
-        return wrong
-    if not np.isfinite(summary.elbo):
-        return "the ELBO is not finite"
-    names = summary.codebook.names
-    # A damaged file may hold anything here, also what no set can hold.
-    if not all(name in names for name in summary.selected or ()):
-        return "it selects variables that its codebook does not have"
-    if (T.min() if summary.answer is None else T.sum()) <= 0:
-        return "a cluster has no rows: leave it out"
-    if h.max() > 0:
-        return "h is above 0, and no sum of r ln r is"
-    if not np.array_equal(Q, Q.T) or np.any(np.diag(Q)):
-        return "overlap is not symmetric with 0 on its diagonal"
-    slack = DUST * np.maximum(T, 1.0)
-    for variable, start, end in zip(
-        summary.codebook.variables, offsets[:-1], offsets[1:], strict=True
-    ):
-        if np.any(S[:, start:end].sum(axis=1) > T + slack):
-            return f"the levels of {variable.name!r} sum to more than the cluster's rows"
-    for name, counts in summary.outcomes.items():
-        if np.any(counts.observed > T + slack) or np.any(counts.positive > counts.observed + slack):
-            return f"outcome {name!r} has more rows than there are"
-    if summary.answer is not None:
-        return impossible_answer(summary.answer, summary.statistics, offsets)
-    return None
-
-
-def _breaks_policy(summary: SiteSummary) -> str | None:
-    """Return where the numbers break the policy that the report names, or None."""
-    report = summary.report
-    # Whatever the file says of the smallest count, it follows from the two numbers of the rule.
-    rule = custom_policy(report.threshold, report.rounding)
-    if report.smallest != (0 if releases_exactly(rule) else rule.smallest):
-        return f"the smallest count in its report is not that of policy {report.policy!r}"
-    if report.smallest == 0:
-        return None
-    if summary.answer is not None and summary.answer.prospects is not None:
-        return f"it tells of halves, which policy {report.policy!r} does not protect"
-    cells = summary.cells()
-    if np.any((cells > 0) & (cells < report.smallest)):
-        return f"a count is under {report.smallest}, the least of policy {report.policy!r}"
-    if np.any(cells % max(report.rounding, 1)):
-        return f"a count is not rounded as policy {report.policy!r} asks"
-    return None

@@ -16,7 +16,7 @@ from fedmerdel.errors import FileError
 from fedmerdel.files import check_place
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, on, share_colour
 
-OWN_FILES = ("model.json", "summary.json", "broadcast.json")
+OWN_FILES = ("federation.json", "model.json", "summary.json", "reply.json", "broadcast.json")
 """Where one of these is, or above it, a folder has its own files and no other."""
 
 ASSETS = files("fedmerdel.report") / "assets"

@@ -17,7 +17,7 @@ from fedmerdel.site.site_table import (
     study_rows,
 )
 from fedmerdel.study.policy import Policy
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 
 
 @dataclass(frozen=True)

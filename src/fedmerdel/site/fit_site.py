@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError, NotConvergedWarning
 from fedmerdel.fitting.passes import Workers
 from fedmerdel.fitting.solution import Problem, pass_on
 from fedmerdel.options import thread_count
 from fedmerdel.progress import shown
-from fedmerdel.release.cells import HardCounts, OutcomeCounts
-from fedmerdel.release.disclosure import protect, too_small
-from fedmerdel.release.report import Changes
-from fedmerdel.release.summary import SiteSummary, check_site_name, make_summary, selected_names
+from fedmerdel.records.packing import PackedRows
+from fedmerdel.release.account import Changes
+from fedmerdel.release.mechanism import People
+from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.protection import Protected, protect
+from fedmerdel.release.summary import SiteSummary, check_site_name, selected_names
 from fedmerdel.site.local_fit import LocalFit, count_fit, fit_in_batches
-from fedmerdel.site.people import count_people, own_rows, soft_outcomes
-from fedmerdel.site.site_table import (
-    open_site_table,
-    site_outcomes,
-    site_weights,
-    study_rows,
-)
+from fedmerdel.site.people import count_outcomes, count_people
+from fedmerdel.site.site_table import open_site_table, site_outcomes, site_weights, study_rows
 from fedmerdel.study.priors import study_prior
-from fedmerdel.study.protocol import Study
-from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.study.study import Study
+from fedmerdel.sums.arrays import BoolArray, FloatArray
 from fedmerdel.sums.elbo import elbo
 
 
@@ -104,78 +100,125 @@ def prepare_release(
     opened = open_site_table(table)
     rows = study_rows(study, opened, site_weights(study, opened, sample_weight))
     outcomes = site_outcomes(study, opened)
-    prior = study_prior(study, study.max_clusters)
     total = float(rows.weights.sum())
     # Sites draw different numbers from one seed, each the same ones every time.
     seed = np.random.SeedSequence([study.seed, *site.encode("utf-8")])
     with Workers(threads) as workers, shown(verbose, rows.n_rows, total) as watch:
-        local = fit_in_batches(study, rows, prior, seed, workers, watch)
-        # From here on the prior stays as it was learned, so that costs compare.
-        prior = local.prior
-        problem = Problem(rows, prior, workers)
-        best = elbo(local.stats, prior)
-        fitted, hard, small, absorbed = _absorb(problem, local, study, outcomes)
-        if small.all():
-            raise DataError(
-                f"no cluster of this site has {study.policy.smallest} rows, the least that policy "
-                f"{study.policy.name!r} releases: the site is too small to take part alone"
-            )
-        soft = soft_outcomes(rows, fitted.theta, outcomes, workers)
-    if not local.converged:
+        prior = study_prior(study, study.max_clusters)
+        fitted = fit_in_batches(study, rows, prior, seed, workers, watch)
+        released = release_fit(study, site, fitted, rows, outcomes, workers)
+    if not fitted.converged:
         warnings.warn(
-            f"site {site!r}: not converged after {local.n_iter} passes: the counts are right, but "
+            f"site {site!r}: not converged after {fitted.n_iter} passes: the counts are right, but "
             "there may be better clusters; in the study, try another seed or fewer max_clusters",
             NotConvergedWarning,
             stacklevel=3,
         )
-    kept, withheld = fitted, 0
-    if study.small_clusters == "withhold":
-        kept, hard, soft = _without(fitted, hard, soft, np.flatnonzero(~small))
-        withheld = int(small.sum())
+    return released
+
+
+def release_fit(
+    study: Study,
+    site: str,
+    fitted: LocalFit,
+    rows: PackedRows,
+    outcomes: dict[str, FloatArray],
+    workers: Workers,
+) -> Release:
+    """Protect the clusters of a fit: the summary that may leave, and the account that stays.
+
+    Parameters
+    ----------
+    study : Study
+        What the sites agreed on.
+    site : str
+        The site's name.
+    fitted : LocalFit
+        Its clusters.
+    rows : PackedRows
+        Its rows.
+    outcomes : dict of str to float64 array (N,)
+        Each outcome of each row: 1, 0 or nan.
+    workers : Workers
+        The threads to work with.
+    """
+    # The prior stays as it was learned, so that costs compare.
+    prior, best = fitted.prior, elbo(fitted.sums, fitted.prior)
+    problem = Problem(rows, prior, workers)
+    fitted, small, absorbed = _absorb(problem, fitted, study, outcomes)
+    if small.all():
+        raise DataError(
+            f"no cluster of this site has {study.policy.smallest} rows, the least that policy "
+            f"{study.policy.name!r} releases: the site is too small to take part alone"
+        )
+    counts = count_outcomes(rows, fitted.theta, outcomes, workers)
+    kept = np.flatnonzero(~small)
     protected = protect(
-        kept.stats,
-        hard,
-        kept.overlap,
+        fitted.sums._replace(outcomes=counts).take(kept),
+        cache(lambda: count_people(rows, fitted.theta, outcomes, workers).take(kept)),
         prior,
         study.policy,
-        outcomes=soft,
         absorbed=absorbed,
-        withheld=withheld,
-        cost_so_far=best - elbo(fitted.stats, prior) if absorbed else 0.0,
+        withheld=int(small.sum()),
+        cost_so_far=best - elbo(fitted.sums, prior) if absorbed else 0.0,
     )
     selected = selected_names(study.codebook, prior.inclusion)
-    summary = make_summary(study, site, protected, selected)
-    return Release(summary, protected.changes)
+    return Release(make_summary(study, site, protected, selected), protected.changes)
+
+
+def make_summary(
+    study: Study, site: str, protected: Protected, selected: tuple[str, ...] | None = None
+) -> SiteSummary:
+    """Make the summary of a site from the numbers that may leave it."""
+    return SiteSummary(**summary_fields(study, site, protected, selected))
+
+
+def summary_fields(
+    study: Study, site: str, protected: Protected, selected: tuple[str, ...] | None
+) -> dict[str, Any]:
+    """Return the fields that a summary and a reply have.
+
+    Parameters
+    ----------
+    study : Study
+        What the sites agreed on.
+    site : str
+        The site's name.
+    protected : Protected
+        What `protect` made of the site's clusters; its `changes` stay behind.
+    selected : tuple of str or None
+        Variables that the site selected, where the study selects any.
+    """
+    return {
+        "study_hash": study.hash,
+        "site": site,
+        "n_components": study.max_clusters,
+        "sums": protected.sums,
+        "elbo": elbo(protected.sums, study_prior(study, study.max_clusters)),
+        "selected": selected,
+        "account": protected.account,
+        "codebook": study.codebook,
+    }
 
 
 def _absorb(
     problem: Problem, fitted: LocalFit, study: Study, outcomes: dict[str, FloatArray]
-) -> tuple[LocalFit, HardCounts, NDArray[np.bool_], int]:
+) -> tuple[LocalFit, BoolArray, int]:
     """Delete clusters that are too small for the policy, the smallest first.
 
     Say which are still too small: all that were, where they are to be withheld.
     """
-    absorbed = 0
+    mechanism, absorbed = mechanism_for(study.policy), 0
     while True:
-        people = count_people(problem.rows, fitted.theta, outcomes, problem.workers)
-        at_least = np.minimum(people.T, own_rows(problem.rows, fitted.theta, problem.workers))
-        small = too_small(fitted.stats.T, at_least, study.policy)
+        T = fitted.sums.T
+
+        def people(fitted: LocalFit = fitted) -> People:
+            return count_people(problem.rows, fitted.theta, outcomes, problem.workers)
+
+        small = mechanism.too_small(T, people)
         if study.small_clusters == "withhold" or not small.any() or len(small) == 1:
-            return fitted, people, small, absorbed
-        k = int(np.flatnonzero(small)[np.argmin(fitted.stats.T[small])])
-        stats = pass_on(problem, fitted.stats.without(k), fitted.prior).stats
+            return fitted, small, absorbed
+        k = int(np.flatnonzero(small)[np.argmin(T[small])])
+        stats = pass_on(problem, fitted.sums.without(k), fitted.prior).stats
         fitted = count_fit(problem, stats, fitted.prior)
         absorbed += 1
-
-
-def _without(
-    fitted: LocalFit, hard: HardCounts, soft: dict[str, OutcomeCounts], kept: IntArray
-) -> tuple[LocalFit, HardCounts, dict[str, OutcomeCounts]]:
-    def taken(counts: Mapping[str, OutcomeCounts]) -> dict[str, OutcomeCounts]:
-        return {n: OutcomeCounts(c.positive[kept], c.observed[kept]) for n, c in counts.items()}
-
-    return (
-        fitted._replace(stats=fitted.stats.take(kept), overlap=fitted.overlap[np.ix_(kept, kept)]),
-        HardCounts(hard.T[kept], hard.S[kept], taken(hard.outcomes)),
-        taken(soft),
-    )

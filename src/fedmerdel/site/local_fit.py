@@ -14,10 +14,10 @@ from fedmerdel.fitting.solution import Problem, make_problem, pass_on
 from fedmerdel.options import chosen_tolerance
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.packing import PackedRows, repack
-from fedmerdel.study.protocol import Study
-from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.study.priors import centre_learns, site_learns
+from fedmerdel.study.study import Study
 from fedmerdel.sums.expectations import Expectations, expectations
-from fedmerdel.sums.learning import Learned, what_is_learned
+from fedmerdel.sums.learning import Learned
 from fedmerdel.sums.merging import local_clusters, merged_statistics
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.search import search_groups
@@ -46,12 +46,10 @@ class LocalFit(NamedTuple):
     ----------
     theta : Expectations
         What the E step read: it stands for the responsibilities.
-    stats : Sums
-        The statistics of these responsibilities.
+    sums : Sums
+        The sums of these responsibilities, overlaps included.
     prior : Prior
         The prior, or what was learned of it.
-    overlap : float64 array (K, K)
-        Q of every pair of clusters, for the same responsibilities.
     n_iter : int
         Passes of the fit.
     converged : bool
@@ -59,9 +57,8 @@ class LocalFit(NamedTuple):
     """
 
     theta: Expectations
-    stats: Sums
+    sums: Sums
     prior: Prior
-    overlap: FloatArray
     n_iter: int = 0
     converged: bool = True
 
@@ -87,11 +84,14 @@ def fit_rows(
 
 
 def count_fit(problem: Problem, stats: Sums, prior: Prior) -> LocalFit:
-    """Return statistics and overlaps of the same responsibilities, those these lead to."""
+    """Return sums and overlaps of the same responsibilities, those that these sums lead to."""
     theta = expectations(stats, prior)
-    counted = expect_and_count(problem.rows, theta, problem.workers)
-    overlap = overlap_matrix(problem.rows, theta, problem.workers)
-    return LocalFit(theta, counted, prior, overlap)
+    return LocalFit(theta, count_clusters(problem.rows, theta, problem.workers), prior)
+
+
+def count_clusters(rows: PackedRows, theta: Expectations, workers: Workers) -> Sums:
+    """Give rows to clusters; return the sums, overlaps included."""
+    return expect_and_count(rows, theta, workers)._replace(Q=overlap_matrix(rows, theta, workers))
 
 
 def site_options(study: Study, total: float) -> Options:
@@ -122,7 +122,7 @@ def fit_in_batches(
     watch: Callable[[History], None] | None,
 ) -> LocalFit:
     """Fit all rows at once or, if there are very many, batches that are merged at the site."""
-    learned = what_is_learned(study.prior, study.variable_selection, study.recipe)
+    learned = site_learns(study)
     if not rows.weights.all():  # they have no say, and a batch of nothing else has no fit
         rows = rows.take(np.flatnonzero(rows.weights))
     n_batches = -(-rows.n_rows // BATCH_ROWS)
@@ -135,11 +135,10 @@ def fit_in_batches(
         part = rows.take(np.sort(batch))
         options = site_options(study, float(part.weights.sum()))
         fits.append(fit_rows(part, prior, learned, options, start, workers, watch))
-    local = local_clusters([(fit.stats, fit.overlap) for fit in fits])
+    local = local_clusters([fit.sums for fit in fits])
     whole = prior._replace(n_components=n_batches * prior.n_components)
-    merges = learned if learned == "strengths" else None
     rng = np.random.default_rng(seed)
-    groups = search_groups("tree", local, whole, merges, "correlation", rng)
+    groups = search_groups("tree", local, whole, centre_learns(study), "correlation", rng)
     # The site has its rows at hand: a few passes over all of them make one clustering of it.
     largest = sorted(groups, key=lambda group: -local.stats.T[group].sum())
     problem = make_problem(rows, prior, workers, learned)

@@ -12,9 +12,10 @@ from fedmerdel.fitting.passes import (
     responsibilities,
 )
 from fedmerdel.records.packing import PackedRows
-from fedmerdel.release.cells import HardCounts, OutcomeCounts
+from fedmerdel.release.mechanism import People
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.expectations import Expectations
+from fedmerdel.sums.sums import OutcomeCounts, Sums
 
 LEAST_SHARE = 0.1
 """A row stands behind a cluster's sums if it belongs to the cluster by this much."""
@@ -23,15 +24,9 @@ PEOPLE_ROWS = 65_536
 """Rows whose shares in all clusters are held at a time."""
 
 
-def own_rows(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
-    """Return how many rows have each cluster as their most probable one."""
-    labels = label_rows(rows, theta, workers)[rows.weights > 0]
-    return np.bincount(labels, minlength=theta.n_clusters).astype(np.float64)
-
-
 def count_people(
     rows: PackedRows, theta: Expectations, outcomes: dict[str, FloatArray], workers: Workers
-) -> HardCounts:
+) -> People:
     """Count the people behind each sum: rows that belong to the cluster by a tenth at least.
 
     Whatever their weight; but a row of weight 0 is in no sum, so it is not behind one. Dust
@@ -53,10 +48,12 @@ def count_people(
             for name, values in outcomes.items():
                 named[name].positive[k] += np.sum(behind[:, k] & (values[at] == 1))
                 named[name].observed[k] += np.sum(behind[:, k] & ~np.isnan(values[at]))
-    return HardCounts(T, S, named)
+    labels = label_rows(rows, theta, workers)[rows.weights > 0]
+    own = np.bincount(labels, minlength=theta.n_clusters).astype(np.float64)
+    return People(Sums(T, S, np.zeros_like(T), outcomes=named), own)
 
 
-def soft_outcomes(
+def count_outcomes(
     rows: PackedRows, theta: Expectations, outcomes: dict[str, FloatArray], workers: Workers
 ) -> dict[str, OutcomeCounts]:
     """Sum the shares of the rows with each outcome, and of those where it is known."""

@@ -17,7 +17,7 @@ from fedmerdel.records.packing import PackedRows
 from fedmerdel.records.readable import open_readable
 from fedmerdel.records.weights import column_weights
 from fedmerdel.study.codebook import Codebook, Variable
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray
 
 YES_NO = (

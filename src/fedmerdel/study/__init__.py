@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedmerdel.study.codebook import MAX_LEVELS, Codebook, Variable
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy, policy_named
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 
 __all__ = [
     "MAX_LEVELS",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.study import Study
 from fedmerdel.sums.learning import Learned, what_is_learned
 from fedmerdel.sums.prior import Prior, level_prior
 

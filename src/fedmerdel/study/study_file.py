@@ -15,7 +15,7 @@ from fedmerdel.errors import DataError, FileError, OptionError
 from fedmerdel.study.codebook import Codebook, Kind, Value, Variable, level_text
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy, custom_policy, policy_named
 
-FORMAT = 2
+FORMAT = 3
 """Version of the format, and of what a study's hash covers."""
 
 NEVER = "never"
@@ -27,7 +27,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         *("max_clusters", "recipe", "laps", "merge_criterion"),
         *("alpha", "prior", "variable_selection", "missing"),
     ),
-    "disclosure": ("policy", "threshold", "rounding", "source", "small_clusters"),
+    "disclosure": ("policy", "threshold", "rounding", "source", "small_clusters", "site_shares"),
     "table": ("row_id", "weight", "outcomes"),
     "variable": ("name", "label", "kind", "levels"),
 }
@@ -40,8 +40,19 @@ SECTION_OF: dict[str, str] = {
 """The section in which each field of a study is set."""
 
 
-def read_study(path: str | Path) -> dict[str, Any]:
-    """Read a file into the arguments of `Study`; their values are checked there.
+def study_bytes(path: str | Path) -> bytes:
+    """Read the bytes of a study's file."""
+    where = f"file {str(path)!r}"
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError:
+        raise FileError(f"{where} does not exist: check its name and folder") from None
+    except OSError:
+        raise FileError(f"{where} can't be opened: check that it is a file you may read") from None
+
+
+def read_study(content: bytes, where: str) -> dict[str, Any]:
+    """Read a file's bytes into the arguments of `Study`; their values are checked there.
 
     Raises
     ------
@@ -50,8 +61,7 @@ def read_study(path: str | Path) -> dict[str, Any]:
     DataError
         If a section or key is unknown or missing, or a variable can't be read.
     """
-    where = f"file {str(path)!r}"
-    document = _document(path, where)
+    document = _document(content, where)
     _check_sections(document, where)
     for section, keys in KEYS.items():
         if section != "variable":
@@ -73,21 +83,18 @@ def read_study(path: str | Path) -> dict[str, Any]:
     if arguments.get("laps") == NEVER:
         arguments["laps"] = None
     disclosure = document["disclosure"]
-    if "small_clusters" in disclosure:
-        arguments["small_clusters"] = disclosure.pop("small_clusters")
+    for key in ("small_clusters", "site_shares"):
+        if key in disclosure:
+            arguments[key] = disclosure.pop(key)
     if disclosure:
         arguments["policy"] = _read_policy(disclosure, f"{where}: section [disclosure]")
     return arguments
 
 
-def _document(path: str | Path, where: str) -> dict[str, Any]:
+def _document(content: bytes, where: str) -> dict[str, Any]:
     try:
         # Some editors begin a file with a byte order mark, which TOML does not know.
-        return tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
-    except FileNotFoundError:
-        raise FileError(f"{where} does not exist: check its name and folder") from None
-    except OSError:
-        raise FileError(f"{where} can't be opened: check that it is a file you may read") from None
+        return tomllib.loads(content.decode("utf-8-sig"))
     except tomllib.TOMLDecodeError as error:
         reason = " ".join(str(error).split())
         raise FileError(f"{where} can't be read as TOML: {reason}") from None

@@ -5,17 +5,14 @@ There is no TOML writer in Python's library, and none would write the comments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedmerdel.study.codebook import Codebook
-from fedmerdel.study.policy import CUSTOM, POLICIES
-from fedmerdel.study.study_file import FORMAT, NEVER
+from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
+from fedmerdel.study.study_file import FORMAT, KEYS, NEVER
 from fedmerdel.sums.prior import Expected
-
-if TYPE_CHECKING:
-    from fedmerdel.study.protocol import Study
 
 _HEAD = """\
 # A study: what all its sites agree on before they fit.
@@ -63,6 +60,10 @@ _WORDS: dict[str, str] = {
         'A cluster that is too small: "absorb" (usual) gives its rows to other clusters, '
         '"withhold" keeps it back.'
     ),
+    "site_shares": (
+        "Whether the model that sites get tells the share of each site's rows in each cluster: "
+        "true or false (usual)."
+    ),
     "row_id": "Column that says which row is which. It never leaves a site. Leave out if none.",
     "weight": (
         "Column of row weights, such as survey weights; all sites have it. Leave out if none."
@@ -77,39 +78,38 @@ _VARIABLE_WORDS = """\
 """
 
 
-def study_text(study: Study) -> str:
-    """Return the text of a study's file."""
-    policy = study.policy
-    settings: dict[str, dict[str, Any]] = {
-        "study": {"format": FORMAT, "name": study.name, "seed": study.seed},
-        "model": {
-            "max_clusters": study.max_clusters,
-            "recipe": study.recipe,
-            "laps": NEVER if study.laps is None else study.laps,
-            "merge_criterion": study.merge_criterion,
-            "alpha": study.alpha,
-            "prior": _by_variable(study.prior, study.codebook),
-            "variable_selection": study.variable_selection,
-            "missing": study.missing,
-        },
-        "disclosure": {"policy": policy.name},
-        "table": {
-            "row_id": study.row_id,
-            "weight": study.weight,
-            "outcomes": study.outcomes,
-        },
-    }
+def study_text(codebook: Codebook, policy: Policy, fields: Mapping[str, Any]) -> str:
+    """Return the text of a study's file.
+
+    Parameters
+    ----------
+    codebook : Codebook
+        Its variables.
+    policy : Policy
+        Its disclosure policy.
+    fields : mapping of str to Any
+        Its other fields by name, as `Study` has them.
+    """
+    disclosure: dict[str, Any] = {"policy": policy.name}
     if policy.name == CUSTOM:
-        settings["disclosure"] |= {
-            "threshold": policy.threshold,
-            "rounding": policy.rounding,
-            "source": policy.source,
-        }
-    settings["disclosure"]["small_clusters"] = study.small_clusters
+        disclosure |= {key: getattr(policy, key) for key in ("threshold", "rounding", "source")}
+    laps = NEVER if fields["laps"] is None else fields["laps"]
+    shown = {
+        **fields,
+        **disclosure,
+        "format": FORMAT,
+        "laps": laps,
+        "prior": _by_variable(fields["prior"], codebook),
+    }
     lines = [_HEAD]
-    for section, entries in settings.items():
+    for section, keys in KEYS.items():
+        if section == "variable":
+            continue
         lines.append(f"[{section}]")
-        for key, value in entries.items():
+        for key in keys:
+            if key not in shown:  # of a custom policy
+                continue
+            value = shown[key]
             lines.append(f"# {_WORDS[key]}")
             if key == "policy" and value != CUSTOM:
                 lines.append(f"# {value}: {policy.source}.")
@@ -117,8 +117,8 @@ def study_text(study: Study) -> str:
             lines.append(f'# {key} = "…"' if value is None else f"{key} = {_written(value)}")
         lines.append("")
     lines.append(_VARIABLE_WORDS)
-    labels = dict(study.labels)
-    for variable in study.codebook.variables:
+    labels = dict(fields["labels"])
+    for variable in codebook.variables:
         lines += ["[[variable]]", f"name = {_written(variable.name)}"]
         if variable.name in labels:
             lines.append(f"label = {_written(labels[variable.name])}")

@@ -30,7 +30,7 @@ class LocalClusters(NamedTuple):
     Attributes
     ----------
     stats : Sums
-        Of all C local clusters.
+        T, S and h of all C local clusters.
     site : int64 array (C,)
         The site of each, numbered from 0.
     overlaps : list of float64 arrays (K_b, K_b)
@@ -47,12 +47,10 @@ class LocalClusters(NamedTuple):
         return len(self.overlaps)
 
 
-def local_clusters(sites: list[tuple[Sums, FloatArray]]) -> LocalClusters:
+def local_clusters(sites: list[Sums]) -> LocalClusters:
     """Put the clusters of all sites side by side."""
-    stats = Sums(*(np.concatenate(parts) for parts in zip(*(s for s, _ in sites), strict=True)))
-    counts = [s.n_clusters for s, _ in sites]
-    site = np.repeat(np.arange(len(sites)), counts)
-    return LocalClusters(stats, site, [overlap for _, overlap in sites])
+    site = np.repeat(np.arange(len(sites)), [sums.n_clusters for sums in sites])
+    return LocalClusters(sites[0].joined(*sites[1:]), site, [sums.Q for sums in sites])
 
 
 class Merging:

@@ -1,12 +1,40 @@
-"""Sufficient statistics of a clustering: all that the model needs to know of the rows."""
+"""Sums of a clustering: all that the model needs to know of the rows.
+
+One type from the first pass over rows to the model: sums that leave a site, that the centre
+adds up, and that stand for people behind them are all `Sums`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
+
+NOT_COUNTED: FloatArray = np.empty((0, 0))
+"""The overlaps of sums that nobody has counted overlaps of."""
+
+
+class OutcomeCounts(NamedTuple):
+    """Rows of each cluster that have an outcome, and of which it is known whether they do.
+
+    Attributes
+    ----------
+    positive : float64 array (K,)
+        Rows with the outcome.
+    observed : float64 array (K,)
+        Rows for which the outcome is known.
+    """
+
+    positive: FloatArray
+    observed: FloatArray
+
+    def cells(self, T: FloatArray) -> FloatArray:
+        """Return the three cells that a cluster's rows fall into: without, with, unknown."""
+        negative = self.observed - self.positive
+        return np.stack([negative, self.positive, T - self.observed], axis=1).clip(min=0.0)
 
 
 class Sums(NamedTuple):
@@ -20,11 +48,18 @@ class Sums(NamedTuple):
         ``sum_n w_n r_nk [x_nj = l]``, levels of one variable after those of the other.
     h : float64 array (K,)
         ``sum_n w_n r_nk ln r_nk``, the assignment entropy's share of each cluster.
+    Q : float64 array (K, K)
+        ``sum_n w_n g(r_na, r_nb)``, how much two clusters overlap, symmetric with 0 on its
+        diagonal; of no size where it was not counted.
+    outcomes : mapping of str to OutcomeCounts
+        For each named outcome.
     """
 
     T: FloatArray
     S: FloatArray
     h: FloatArray
+    Q: FloatArray = NOT_COUNTED
+    outcomes: Mapping[str, OutcomeCounts] = {}
 
     @property
     def n_clusters(self) -> int:
@@ -33,14 +68,41 @@ class Sums(NamedTuple):
 
     def take(self, clusters: IntArray) -> Sums:
         """Return these clusters alone, in this order."""
-        return Sums(self.T[clusters], self.S[clusters], self.h[clusters])
+        return Sums(
+            self.T[clusters],
+            self.S[clusters],
+            self.h[clusters],
+            self.Q[np.ix_(clusters, clusters)] if len(self.Q) else self.Q,
+            {
+                name: OutcomeCounts(counts.positive[clusters], counts.observed[clusters])
+                for name, counts in self.outcomes.items()
+            },
+        )
+
+    def spread(self, clusters: IntArray, n_clusters: int) -> Sums:
+        """Return sums of more clusters, of which these are some, and 0 in the others."""
+
+        def whole(part: FloatArray) -> FloatArray:
+            wide = np.zeros((n_clusters, *part.shape[1:]))
+            wide[clusters] = part
+            return wide
+
+        Q = self.Q
+        if len(Q):
+            Q = np.zeros((n_clusters, n_clusters))
+            Q[np.ix_(clusters, clusters)] = self.Q
+        outcomes = {
+            name: OutcomeCounts(whole(counts.positive), whole(counts.observed))
+            for name, counts in self.outcomes.items()
+        }
+        return Sums(whole(self.T), whole(self.S), whole(self.h), Q, outcomes)
 
     def without(self, cluster: int) -> Sums:
         """Return all clusters but one."""
         return self.take(np.delete(np.arange(self.n_clusters), cluster))
 
     def merged(self, a: int, b: int, overlap: float) -> Sums:
-        """Return the statistics with cluster ``b`` poured into cluster ``a``.
+        """Return T, S and h with cluster ``b`` poured into cluster ``a``.
 
         ``r_na + r_nb`` has the entropy term ``h_a + h_b + Q(a, b)``.
         """
@@ -50,6 +112,11 @@ class Sums(NamedTuple):
         h[a] += h[b] + overlap
         return Sums(T, S, h).without(b)
 
-    def joined(self, other: Sums) -> Sums:
-        """Return the clusters of both, these first."""
-        return Sums(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+    def joined(self, *others: Sums) -> Sums:
+        """Return T, S and h of the clusters of all, these first."""
+        every = (self, *others)
+        return Sums(
+            np.concatenate([each.T for each in every]),
+            np.concatenate([each.S for each in every]),
+            np.concatenate([each.h for each in every]),
+        )

@@ -17,7 +17,7 @@ from fedmerdel.files import write_text
 from fedmerdel.study.codebook import Codebook, Missing, check_no_missing_level
 from fedmerdel.study.level_prior import checked_prior, chosen_way
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
-from fedmerdel.study.study_file import FORMAT, SECTION_OF, read_study
+from fedmerdel.study.study_file import FORMAT, SECTION_OF, read_study, study_bytes
 from fedmerdel.study.study_text import study_text
 
 RECIPES = ("default", "paper")
@@ -65,6 +65,8 @@ class Study:
     small_clusters : {"absorb", "withhold"}, default="absorb"
         What becomes of a cluster that is too small for the policy: its rows go to other
         clusters, or it stays behind.
+    site_shares : bool, default=False
+        Whether the model that sites get tells the share of each site's rows in each cluster.
     outcomes : sequence of str, default=()
         Columns counted in each cluster, but not used to find the clusters.
     row_id : str or None, default=None
@@ -98,6 +100,7 @@ class Study:
     missing: Missing = "ignore"
     policy: Policy = POLICIES["opensafely"]
     small_clusters: Literal["absorb", "withhold"] = "absorb"
+    site_shares: bool = False
     outcomes: tuple[str, ...] = ()
     row_id: str | None = None
     weight: str | None = None
@@ -119,8 +122,9 @@ class Study:
         _choice("missing", self.missing, MISSING_WAYS)
         self._set("codebook", self._checked_codebook())
         self._set("alpha", _number("alpha", self.alpha))
-        if not isinstance(self.variable_selection, bool):
-            raise OptionError("variable_selection: give true or false")
+        for field in ("variable_selection", "site_shares"):
+            if not isinstance(getattr(self, field), bool):
+                raise OptionError(f"{field}: give true or false")
         way = chosen_way(self.prior, self.recipe, self.variable_selection)
         self._set("prior", checked_prior(way, self.codebook))
         if not isinstance(self.policy, Policy):
@@ -161,14 +165,12 @@ class Study:
             "variable_selection": self.variable_selection,
             "policy": [self.policy.name, self.policy.threshold, self.policy.rounding],
             "small_clusters": self.small_clusters,
+            "site_shares": self.site_shares,
             "outcomes": list(self.outcomes),
+            "missing": self.missing,
+            "weight": self.weight,
             "seed": self.seed,
         }
-        # Newer settings count where they are used: what sites sent before still fits its study.
-        if self.missing != "ignore":
-            content["missing"] = self.missing
-        if self.weight is not None:
-            content["weight"] = self.weight
         # ASCII and sorted, with Python's shortest text of each float: the same anywhere.
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -176,6 +178,10 @@ class Study:
     def label(self, variable: str) -> str:
         """Return what people call a variable: its label, or its name if it has none."""
         return dict(self.labels).get(variable, variable)
+
+    def to_text(self) -> str:
+        """Return the TOML text that `save` writes."""
+        return study_text(self.codebook, self.policy, vars(self))
 
     def save(self, path: str | Path) -> None:
         """Write a TOML file that a person can read and change.
@@ -185,7 +191,7 @@ class Study:
         FileError
             If it can't be written; an earlier file then stays.
         """
-        write_text(path, study_text(self))
+        write_text(path, self.to_text())
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
@@ -198,8 +204,12 @@ class Study:
         DataError
             If a section, key or value can't be used; the message names all three.
         """
-        where = f"file {str(path)!r}"
-        arguments = read_study(path)
+        return cls.from_bytes(study_bytes(path), f"file {str(path)!r}")
+
+    @classmethod
+    def from_bytes(cls, content: bytes, where: str = "study") -> Study:
+        """Read a study from the bytes of a TOML file, which messages call ``where``."""
+        arguments = read_study(content, where)
         try:
             return cls(**arguments)
         except OptionError as error:

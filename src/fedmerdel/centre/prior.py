@@ -1,11 +1,11 @@
-"""The centre's prior, and what is learned of it from the sum of the sites' statistics."""
+"""The centre's prior, and what is learned of it from the sum of the sites' sums."""
 
 from __future__ import annotations
 
-from fedmerdel.study.priors import study_prior
-from fedmerdel.study.protocol import Study
+from fedmerdel.study.priors import centre_learns, study_prior
+from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.learning import Learned, learning_of, settled, what_is_learned
+from fedmerdel.sums.learning import learning_of, settled
 from fedmerdel.sums.prior import Prior
 
 
@@ -28,12 +28,3 @@ def centre_prior(study: Study, n_components: int, S: FloatArray) -> Prior:
     if len(S) == 1:  # it can't tell how much clusters differ
         return learning.start(prior)
     return settled(learning, S, learning.start(prior))
-
-
-def centre_learns(study: Study) -> Learned:
-    """Return what the centre learns of the prior.
-
-    Not a selection of variables: as in the paper, the sites' own count (appendix D.3).
-    """
-    learned = what_is_learned(study.prior, study.variable_selection, study.recipe)
-    return learned if learned == "strengths" else None

@@ -3,7 +3,7 @@
 How many cells were hidden, by how much the largest one moved, what it cost to the last
 digit: where one cell only was hidden, each of these gives its count away. So the exact
 account (`Changes`) is for the site's own screen, and the one that is released
-(`DisclosureReport`) holds the policy, what can be read off the released numbers anyway, and
+(`Account`) holds the policy, what can be read off the released numbers anyway, and
 a bound of the cost too coarse to single out a cell.
 """
 
@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from math import ceil, log
 from typing import Any
 
 import numpy as np
 from scipy.special import digamma, gammaln
 
 from fedmerdel.errors import DataError
-from fedmerdel.study.policy import Policy
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.expectations import expected_log_levels
 from fedmerdel.sums.levels import ln_beta
@@ -27,7 +25,7 @@ from fedmerdel.sums.sums import Sums
 
 
 @dataclass(frozen=True)
-class DisclosureReport:
+class Account:
     """The account that is released. No field tells more than the released counts do.
 
     Attributes
@@ -71,7 +69,7 @@ class DisclosureReport:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> DisclosureReport:
+    def from_dict(cls, content: Mapping[str, Any]) -> Account:
         """Read what `to_dict` wrote.
 
         Raises
@@ -81,7 +79,7 @@ class DisclosureReport:
         """
         names = [field.name for field in fields(cls)]
         if not isinstance(content, Mapping) or set(content) != set(names):
-            raise DataError(f"disclosure report: its entries must be {', '.join(names)}")
+            raise DataError(f"account: its entries must be {', '.join(names)}")
         for field in fields(cls):
             value = content[field.name]
             if field.type == "str":
@@ -91,7 +89,7 @@ class DisclosureReport:
                 fits = isinstance(value, numbers) and not isinstance(value, bool)
                 fits = fits and np.isfinite(value) and value >= 0
             if not fits:
-                raise DataError(f"disclosure report: {field.name!r} is not what it should be")
+                raise DataError(f"account: {field.name!r} is not what it should be")
         return cls(**content)
 
 
@@ -144,20 +142,6 @@ def release_cost(exact: Sums, released: Sums, prior: Prior) -> float:
     expected = digamma(prior.alpha + released.T) - digamma(alpha_total + released.T.sum())
     weights += float(((released.T - exact.T) * expected).sum())
     return max(float(levels.sum()) + weights, 0.0)
-
-
-def bounded_cost(cost: float, policy: Policy, prior: Prior) -> float:
-    """Round a cost up to whole steps, one at least.
-
-    A step is more than the loss of one cell under the smallest releasable size costs, so a
-    single hidden cell can't be told from none or from another. Of the prior it takes the
-    smallest parameter, which weighs a lost cell most, to a power of two: a prior learned at
-    the site would tell of its rarest level otherwise.
-    """
-    smallest = policy.smallest
-    rarest = 2.0 ** np.floor(np.log2(prior.eps.min()))
-    step = ceil(smallest * (max(-float(digamma(rarest)), 0.0) + log(smallest) + 2.0))
-    return float(max(ceil(cost / step), 1) * step)
 
 
 def _ln_beta_of(parts: FloatArray, total: float) -> float:

@@ -1,0 +1,180 @@
+"""A federation at the coordinating centre: merged once, and stepped from round to round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self, get_args
+
+from fedmerdel.centre.folder import load_federation, save_federation
+from fedmerdel.centre.lineage import Round
+from fedmerdel.centre.merge import merge_groups
+from fedmerdel.centre.report import write_report
+from fedmerdel.centre.state import FederationState
+from fedmerdel.centre.step import step, take_out
+from fedmerdel.centre.summaries import check_summaries, in_order
+from fedmerdel.errors import DataError, OptionError
+from fedmerdel.model.describe import Cluster, describe
+from fedmerdel.model.names import changed, inherited
+from fedmerdel.release.reply import Reply
+from fedmerdel.release.summary import SiteSummary
+from fedmerdel.study.study import Study
+from fedmerdel.sums.search import Search
+from fedmerdel.sums.similarity import MergeCriterion
+
+
+@dataclass(frozen=True, eq=False)
+class Federation(FederationState):
+    """What the sites sent, and the clusters made of it; see `FederationState` for what it holds.
+
+    Made by `merge_sites`. It stays at the centre: ``federation.model`` is what may be sent to the
+    sites and used there, and ``federation.broadcast`` what they need to reply in one more round.
+    Every method returns a new federation, and leaves the old one as it was.
+    """
+
+    def step(self, replies: Iterable[SiteSummary]) -> tuple[Self, Round]:
+        """Take the sites' replies to the broadcast into the next federation.
+
+        Parameters
+        ----------
+        replies : iterable of Reply
+            What sites replied (`reply_site`), in any order. A site without a reply is carried
+            with what it sent last; a site that is new takes part from now on.
+
+        Returns
+        -------
+        federation : Federation
+            With the replies or, if they are worse than what was known and the clusters sent out
+            were a guess, without.
+        brought : Round
+            What has happened, which is also the last of its `record`.
+
+        Raises
+        ------
+        DataError
+            If a reply is of another study or to another broadcast, or none is to this one.
+        """
+        return step(self, replies)
+
+    def add(self, summary: SiteSummary) -> Self:
+        """Return the federation with one more site.
+
+        A cluster keeps its name if most of its rows are of local clusters that had it.
+        After rounds a new site takes part in the next one instead: `reply_site`.
+        """
+        if self.record:
+            raise OptionError(
+                "summary: the federation has gone through rounds: let the new site reply to its "
+                "broadcast (reply_site), and give that to step"
+            )
+        return self._merged_again((*self.summaries, summary))
+
+    def remove(self, site: str) -> Self:
+        """Return the federation without a site, as if it had never taken part.
+
+        A cluster keeps its name if most of its rows are of local clusters that had it.
+        After rounds: without its counts; the clusters of the others stay as they are.
+        """
+        if site not in self.sites:
+            raise OptionError(
+                f"site: {site!r} is not in the federation, which has {_list(self.sites)}"
+            )
+        if self.record:
+            return take_out(self, site)
+        return self._merged_again(tuple(each for each in self.summaries if each.site != site))
+
+    def named(self, names: Mapping[int, str]) -> Self:
+        """Return the federation with names for these clusters; see `GlobalModel.named`."""
+        return replace(self, names=changed(self.names, self.n_clusters, names))
+
+    def named_as(self, before: FederationState) -> Self:
+        """Return it with the names of another, where most rows of a cluster had the name."""
+        if not before.names:
+            return self
+        return replace(self, names=inherited(before.names, before.lineage, self.lineage))
+
+    def describe(self) -> tuple[Cluster, ...]:
+        """Describe every cluster: size, prevalence, ratio to all, outcomes, sites."""
+        return describe(replace(self.model, site_shares=self.site_shares))
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        date: str | None = None,
+        image_shape: tuple[int, int] | None = None,
+    ) -> None:
+        """Write the page of `GlobalModel.report`, with its parts about each site.
+
+        It holds the released counts of every site: show it to those who may see these.
+        """
+        write_report(self, path, title=title, date=date, image_shape=image_shape)
+
+    def save(self, path: str | Path) -> None:
+        """Write the federation to a folder of readable files.
+
+        It holds what every site sent, and stays at the centre. Its parts ``model/`` and
+        ``broadcast/`` may be sent.
+        """
+        save_federation(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a federation written by `save`."""
+        return cls(**load_federation(path))
+
+    def _merged_again(self, summaries: tuple[SiteSummary, ...]) -> Self:
+        sent = in_order(summaries)
+        check_summaries(self.study, sent)
+        groups = merge_groups(self.study, sent, self.search, self.criterion)
+        fresh = replace(self, summaries=sent, groups=groups, next_round=None, asked=None, names=())
+        return fresh.named_as(self)
+
+
+def merge_sites(
+    study: Study,
+    summaries: Iterable[SiteSummary],
+    search: Search = "exact",
+    *,
+    criterion: MergeCriterion = "correlation",
+) -> Federation:
+    """Merge the clusters of all sites by gain in the ELBO, from their summaries alone.
+
+    Parameters
+    ----------
+    study : Study
+        What the sites agreed on.
+    summaries : iterable of SiteSummary
+        What they sent. Their order does not matter.
+    search : {"exact", "tree", "greedy", "random"}, default="exact"
+        "exact" merges the pair of clusters from different sites that gains most, and so
+        on; "tree" does so within groups of sites and then across, for hundreds of sites;
+        "greedy" and "random" are the paper's.
+    criterion : {"correlation", "kl", "bhattacharyya", "random"}, default="correlation"
+        Of the paper's searches: which clusters are alike.
+
+    Returns
+    -------
+    Federation
+        The merged clusters, and what they were made of; ``federation.model`` is what to use.
+    """
+    if search not in get_args(Search):
+        raise OptionError(f"search: give one of {_list(get_args(Search))}")
+    if criterion not in get_args(MergeCriterion):
+        raise OptionError(f"criterion: give one of {_list(get_args(MergeCriterion))}")
+    if not isinstance(study, Study):
+        raise OptionError("study: give a Study, such as Study.load reads")
+    sent = in_order(summaries)
+    check_summaries(study, sent)
+    for summary in sent:
+        if isinstance(summary, Reply):
+            raise DataError(
+                f"site {summary.site!r}: this is a reply to a broadcast: give it to step"
+            )
+    return Federation(study, sent, merge_groups(study, sent, search, criterion), search, criterion)
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in names)

@@ -1,0 +1,214 @@
+"""The centre's report: the model's page, with what each site has to do with it."""
+
+from __future__ import annotations
+
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedmerdel.centre.origins import Join, elbo_trace, joins, leave_out, rows_from
+from fedmerdel.centre.outcomes import rates_at_sites
+from fedmerdel.centre.state import FederationState
+from fedmerdel.files import write_text
+from fedmerdel.model.describe import Cluster, describe
+from fedmerdel.model.report import model_content, page
+from fedmerdel.report.charts import Node, line, ribbons
+from fedmerdel.report.page import check_page_place
+
+
+def write_report(
+    federation: FederationState,
+    path: str | Path,
+    *,
+    title: str | None = None,
+    date: str | None = None,
+    image_shape: tuple[int, int] | None = None,
+) -> None:
+    """Write the page of a federation; see `Federation.report`."""
+    check_page_place(path)
+    write_text(path, report_page(federation, title=title, date=date, image_shape=image_shape))
+
+
+def report_page(
+    federation: FederationState,
+    *,
+    title: str | None = None,
+    date: str | None = None,
+    image_shape: tuple[int, int] | None = None,
+) -> str:
+    """Return the page of a federation as HTML."""
+    model = federation.model
+    content = model_content(model, federation.site_rows, title, date, image_shape)
+    software = sorted({summary.software for summary in federation.summaries})
+    content["facts"] |= {
+        "Sites": ", ".join(federation.sites),
+        "Search": federation.search,
+        "Software at the sites": ", ".join(software),
+    }
+    for card, at_sites in zip(content["cards"], _card_sites(federation), strict=True):
+        card["sites"] = at_sites
+    return page(
+        {
+            **content,
+            "sites": _sites(federation),
+            "origins": _origins(federation, describe(model)),
+            "course": _course(federation),
+            "left_out": _left_out(federation),
+            "disclosure": _disclosure(federation),
+        }
+    )
+
+
+def _card_sites(federation: FederationState) -> list[list[dict[str, Any]]]:
+    """Return for each cluster its rows, share and outcomes at each site."""
+    cluster = np.array([ancestor.cluster for ancestor in federation.lineage])
+    rates = rates_at_sites(federation.summaries, cluster, federation.n_clusters)
+    shares = federation.site_shares
+    return [
+        [
+            {
+                "site": site,
+                "share": float(shares[site][k]),
+                "rows": federation.site_rows[b, k],
+                "rates": [each[b][k] for each in rates.values()],
+            }
+            for b, site in enumerate(federation.sites)
+        ]
+        for k in range(federation.n_clusters)
+    ]
+
+
+def _disclosure(federation: FederationState) -> list[dict[str, Any]]:
+    return [
+        {
+            "site": summary.site,
+            "rows": summary.n_rows,
+            "clusters": summary.n_clusters,
+            "zero": summary.mechanism.zero,
+            "account": summary.account,
+        }
+        for summary in federation.summaries
+    ]
+
+
+def _origins(federation: FederationState, clusters: tuple[Cluster, ...]) -> dict[str, Any]:
+    """Return where the local clusters went: a diagram, and each merge with its gain."""
+    lineage = federation.lineage
+    texts = [f"{a.site}: {a.local_cluster}" for a in lineage]
+    by_site, flow = rows_from(federation)
+    blocks = zip(federation.sites if by_site else texts, flow.sum(axis=1), strict=True)
+    left = [Node(text, float(rows)) for text, rows in blocks]
+    right = [Node(federation.model.name(c.number), c.rows, c.number) for c in clusters]
+    found = joins(federation)
+    trace = None
+    if found:
+        numbers, bounds = elbo_trace(federation, found)
+        trace = line(bounds, numbers, ("merges", "ELBO in nats"))
+    return {
+        "diagram": ribbons(
+            left,
+            right,
+            flow,
+            f"{'Sites' if by_site else 'Local clusters'} on the left, common clusters on the right",
+        ),
+        "by_site": by_site,
+        "local": len(lineage),
+        "trace": trace,
+        "joins": [_join(federation, join, texts) for join in found],
+        "weakest": _weakest(federation, found),
+    }
+
+
+def _join(federation: FederationState, join: Join, texts: list[str]) -> dict[str, Any]:
+    return {
+        "number": join.cluster,
+        "name": federation.model.name(join.cluster),
+        "first": _listed([texts[i] for i in join.first]),
+        "second": _listed([texts[i] for i in join.second]),
+        "gain": join.gain,
+    }
+
+
+def _listed(texts: list[str], most: int = 4) -> str:
+    rest = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _weakest(federation: FederationState, found: list[Join]) -> list[dict[str, Any]]:
+    """Return, for each cluster, how many local clusters it has and its weakest merge."""
+    lines = []
+    for k, group in enumerate(federation.groups):
+        gains = [join.gain for join in found if join.cluster == k]
+        lines.append(
+            {
+                "number": k,
+                "name": federation.model.name(k),
+                "local": len(group),
+                "total": sum(gains),
+                "weakest": min(gains) if gains else float("nan"),
+            }
+        )
+    return lines
+
+
+def _course(federation: FederationState) -> dict[str, Any] | None:
+    """Return what the rounds have brought, if there were any."""
+    if not federation.record:
+        return None
+    numbers, bounds = elbo_trace(federation, [])
+    chart = line(bounds, numbers, ("round", "ELBO in nats")) if len(bounds) > 1 else None
+    return {
+        "chart": chart,
+        "steps": federation.record,
+        "stale": ", ".join(federation.record[-1].stale),
+    }
+
+
+def _left_out(federation: FederationState) -> dict[str, Any] | None:
+    """Return how alike the clusters are without each site, where that can be told."""
+    found = leave_out(federation)
+    if not found:
+        return None
+    lines = []
+    for k in range(federation.n_clusters):
+        alike = {each.site: float(each.likeness[k]) for each in found}
+        alone = [site for site, value in alike.items() if value != value]
+        known = {site: value for site, value in alike.items() if value == value}
+        worst = min(known, key=lambda site: known[site])
+        lines.append(
+            {
+                "number": k,
+                "name": federation.model.name(k),
+                # Without its only site it is gone: how alike it stays elsewhere says little.
+                "mean": nan if alone else float(np.mean(list(known.values()))),
+                "least": nan if alone else known[worst],
+                "site": f"only at {alone[0]}" if alone else worst if known[worst] < 1 else "–",
+            }
+        )
+    without = [{"site": each.site, "n_clusters": each.n_clusters} for each in found]
+    return {"sites": without, "clusters": lines}
+
+
+def _sites(federation: FederationState) -> dict[str, Any]:
+    """Return the share of each site's rows in each cluster, and where it stands out."""
+    rows = federation.site_rows
+    shares = rows / rows.sum(axis=1, keepdims=True)
+    elsewhere = rows.sum(axis=0) - rows
+    others = elsewhere / np.maximum(elsewhere.sum(axis=1, keepdims=True), 1.0)
+    stands_out = (shares >= 2 * others) & (shares > 0.01) & (len(rows) > 1)
+    return {
+        "names": [federation.model.name(k) for k in range(federation.n_clusters)],
+        "lines": [
+            {
+                "site": site,
+                "rows": float(rows[b].sum()),
+                "cells": list(zip(shares[b].tolist(), stands_out[b].tolist(), strict=True)),
+            }
+            for b, site in enumerate(federation.sites)
+        ],
+        "overall": (rows.sum(axis=0) / rows.sum()).tolist(),
+        "most": float(shares.max()),
+        "present": [int((rows[:, k] > 0).sum()) for k in range(federation.n_clusters)],
+    }

@@ -1,0 +1,246 @@
+"""The state of a federation: what the sites sent, how it was put together, what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from scipy.special import expit
+
+from fedmerdel.centre.filling import expected_local
+from fedmerdel.centre.lineage import Ancestor, Round
+from fedmerdel.centre.outcomes import outcome_rates
+from fedmerdel.centre.prior import centre_prior
+from fedmerdel.centre.rounds import UNCUT, RoundState, first_state
+from fedmerdel.centre.summaries import Summaries, expected_replies, replies_to, side_by_side
+from fedmerdel.model.broadcast import Broadcast, level_names
+from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.model.names import checked
+from fedmerdel.model.state import row_prior
+from fedmerdel.release.mechanism import Mechanism
+from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.reply import Reply
+from fedmerdel.study.study import Study
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.merging import merged_statistics
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.search import Search
+from fedmerdel.sums.similarity import MergeCriterion
+from fedmerdel.sums.strengths import log_odds
+from fedmerdel.sums.sums import Sums
+
+
+@dataclass(frozen=True, eq=False)
+class FederationState:
+    """The numbers of a federation; `Federation` has them and says what to do with them.
+
+    Attributes
+    ----------
+    study : Study
+        What the sites agreed on.
+    summaries : tuple of SiteSummary
+        What each site sent last, its summary or a reply, in the order of their names.
+    groups : tuple of int64 arrays
+        The local clusters, numbered through all sites, of each global cluster; the
+        largest cluster first.
+    search, criterion : str
+        How they were found.
+    record : tuple of Round
+        What the rounds since the first merge have brought; empty after one shot.
+    next_round : RoundState or None
+        What to send out next, where that is more than the clusters themselves.
+    asked : Broadcast or None
+        What the last replies reply to; None after one shot.
+    asked_divergence : float or None
+        KL of these clusters from the prior; None if they were extrapolated, and are no posterior.
+    names : tuple of str
+        The clusters' names, "" where one has none; empty if none has any.
+    """
+
+    study: Study
+    summaries: Summaries = field(repr=False)
+    groups: tuple[IntArray, ...] = field(repr=False)
+    search: Search
+    criterion: MergeCriterion
+    record: tuple[Round, ...] = field(default=(), repr=False)
+    next_round: RoundState | None = field(default=None, repr=False)
+    asked: Broadcast | None = field(default=None, repr=False)
+    asked_divergence: float | None = field(default=None, repr=False)
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", checked(self.names, self.n_clusters))
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Names of the sites."""
+        return tuple(summary.site for summary in self.summaries)
+
+    @property
+    def n_clusters(self) -> int:
+        """Global clusters."""
+        return len(self.groups)
+
+    @property
+    def n_components(self) -> int:
+        """Components of the centre's prior: as many as all sites have together (appendix E.3)."""
+        return sum(summary.n_components for summary in self.summaries)
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """How numbers leave the sites."""
+        return mechanism_for(self.study.policy)
+
+    @cached_property
+    def released_sums(self) -> Sums:
+        """T, S and h of the global clusters as sites sent them; of replies what they stand for."""
+        if self.asked is None:
+            local = side_by_side(self.summaries)
+        else:
+            local = expected_replies(self.study, self.summaries, self.asked)
+        return merged_statistics(local, list(self.groups))
+
+    @cached_property
+    def released_prior(self) -> Prior:
+        """The prior that these teach."""
+        return centre_prior(self.study, self.n_components, self.released_sums.S)
+
+    @cached_property
+    def sums(self) -> Sums:
+        """T, S and h of the global clusters: what the sites' sums stand for."""
+        if self.asked is not None:
+            return self.released_sums
+        local = side_by_side(self.summaries)
+        expected = expected_local(self.study, local, self.groups, self.n_components)
+        if expected is local:
+            return self.released_sums
+        return merged_statistics(expected, list(self.groups))
+
+    @cached_property
+    def prior(self) -> Prior:
+        """The centre's prior, with what is learned of it from the sums."""
+        if self.sums is self.released_sums:
+            return self.released_prior
+        return centre_prior(self.study, self.n_components, self.sums.S)
+
+    @cached_property
+    def row_prior(self) -> Prior:
+        """The prior under which rows are given to clusters: only selected variables tell."""
+        return row_prior(self.study, self.sums, self.prior, self.selected)
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """The global ELBO in nats of what the sites released.
+
+        Exact where no two clusters of one site are together, else a lower bound of it.
+        """
+        return elbo(self.released_sums, self.released_prior)
+
+    @cached_property
+    def evidence(self) -> float | None:
+        """The ELBO of the last broadcast, as all sites' rows tell it; None where they don't."""
+        replies = [s for s in self.summaries if isinstance(s, Reply) and replies_to(s, self.asked)]
+        if self.asked_divergence is None or len(replies) < len(self.summaries):
+            return None
+        return sum(reply.evidence for reply in replies) - self.asked_divergence
+
+    @property
+    def elbo(self) -> float | None:
+        """The ELBO of all rows in nats, where it is known."""
+        if not self.record:
+            return self.lower_bound
+        return self.mechanism.elbo(self.lower_bound, self.evidence)
+
+    @cached_property
+    def selection_probability(self) -> FloatArray:
+        """How surely each variable tells clusters apart: (P,); see `ModelState`."""
+        names = self.study.codebook.names
+        if self.study.variable_selection:
+            votes = [[name in (s.selected or ()) for name in names] for s in self.summaries]
+            return np.asarray(np.mean(votes, axis=0))
+        released = side_by_side(self.summaries).stats
+        alike = self.mechanism.expected_alike(released, self.study.codebook.level_offsets)
+        S, prior = self.sums.S, self.prior
+        if alike is not released:
+            S = np.array([alike.S[group].sum(axis=0) for group in self.groups])
+            prior = centre_prior(self.study, self.n_components, S)
+        return np.asarray(expit(log_odds(S, prior)))
+
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """Variables that tell clusters apart; see `ModelState`."""
+        least, n_sites = 0.5, len(self.summaries)
+        if self.study.variable_selection:
+            least = (n_sites - 1.5) / n_sites if n_sites > 2 else 1 - 0.5 / n_sites
+        chosen = zip(self.study.codebook.names, self.selection_probability, strict=True)
+        return tuple(name for name, share in chosen if share > least)
+
+    @cached_property
+    def lineage(self) -> tuple[Ancestor, ...]:
+        """Where each local cluster of each site went."""
+        local = side_by_side(self.summaries)
+        cluster = np.empty(local.stats.n_clusters, dtype=np.int64)
+        for k, group in enumerate(self.groups):
+            cluster[group] = k
+        number = np.concatenate([np.arange(s.n_clusters) for s in self.summaries])
+        return tuple(
+            Ancestor(self.sites[site], int(own), int(k), float(rows))
+            for site, own, k, rows in zip(local.site, number, cluster, local.stats.T, strict=True)
+        )
+
+    @cached_property
+    def site_rows(self) -> FloatArray:
+        """Rows of each site in each cluster: (sites, clusters)."""
+        rows = np.zeros((len(self.summaries), self.n_clusters))
+        for ancestor in self.lineage:
+            rows[self.sites.index(ancestor.site), ancestor.cluster] += ancestor.rows
+        return rows
+
+    @property
+    def site_shares(self) -> dict[str, FloatArray]:
+        """Share of each site's rows in each cluster."""
+        shares = self.site_rows / self.site_rows.sum(axis=1, keepdims=True)
+        return dict(zip(self.sites, shares, strict=True))
+
+    @cached_property
+    def round_state(self) -> RoundState:
+        """What to send out next, and how the centre came to it."""
+        if self.next_round is not None:
+            return self.next_round
+        return first_state(self.sums, self.row_prior, len(self.record))
+
+    @cached_property
+    def broadcast(self) -> Broadcast:
+        """What to send to the sites for one more round."""
+        state = self.round_state
+        return Broadcast(
+            self.study.hash,
+            state.number + 1,
+            level_names(self.study.codebook),
+            state.clusters,
+            state.cuts,
+            state.age == UNCUT,
+            self.row_prior.eps,
+            self.selected if self.study.variable_selection else None,
+        )
+
+    @cached_property
+    def model(self) -> GlobalModel:
+        """What may be sent to the sites and used there: the clusters, and no site's counts."""
+        cluster = np.array([ancestor.cluster for ancestor in self.lineage])
+        return GlobalModel(
+            study=self.study,
+            sums=self.sums,
+            prior=self.prior,
+            rows=self.site_rows.sum(axis=0),
+            selection_probability=self.selection_probability,
+            selected=self.selected,
+            outcomes=outcome_rates(self.summaries, cluster, self.n_clusters),
+            n_sites=len(self.sites),
+            n_rounds=len(self.record),
+            elbo=self.elbo,
+            names=self.names,
+            site_shares=self.site_shares if self.study.site_shares else {},
+        )

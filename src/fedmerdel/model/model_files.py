@@ -1,0 +1,151 @@
+"""A model as readable files, and back to the last bit.
+
+``clusters.csv`` has the shares of the levels for people, ``sums.csv`` the numbers that
+everything is computed from, ``model.json`` the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedmerdel.errors import OptionError
+from fedmerdel.model.broadcast import level_names
+from fedmerdel.model.names_file import FILE as NAMES
+from fedmerdel.model.names_file import names_from, names_text
+from fedmerdel.model.rates import Rates
+from fedmerdel.model.state import ModelState
+from fedmerdel.parcels import Files, decoded
+from fedmerdel.release.grid import check_names, number_text, read_grid, write_grid
+from fedmerdel.release.sheets import ROWS, cluster_columns
+from fedmerdel.study.study import Study
+from fedmerdel.sums.predictive import mean_levels
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import Sums
+
+STUDY, SUMS, CLUSTERS = "study.toml", "sums.csv", "clusters.csv"
+ENTROPY = "(entropy)"
+
+
+def model_sheets(model: ModelState) -> Files:
+    """Return the sheets of a model, its study, and its names if it has any."""
+    names, (T, S, h, *_) = level_names(model.study.codebook), model.sums
+    head = ["variable", "level", "prior", *cluster_columns(model.n_clusters)]
+    rows = [
+        [ROWS, "", "0", *map(number_text, T)],
+        [ENTROPY, "", "0", *map(number_text, h)],
+        *(
+            [*name, number_text(eps), *map(number_text, counts)]
+            for name, eps, counts in zip(names, model.prior.eps, S.T, strict=True)
+        ),
+    ]
+    shares = mean_levels(model.sums, model.prior).T
+    shown = [["rows", "", *(f"{n:.0f}" for n in model.rows)]]
+    shown += [[*name, *(f"{share:.6f}" for share in row)] for name, row in zip(names, shares)]  # noqa: B905
+    texts = {
+        STUDY: model.study.to_text(),
+        SUMS: write_grid(head, rows),
+        CLUSTERS: write_grid([*head[:2], *head[3:]], shown),
+    }
+    if model.names:
+        texts[NAMES] = names_text(model.names)
+    return {name: text.encode() for name, text in texts.items()}
+
+
+def model_document(model: ModelState) -> dict[str, Any]:
+    """Return what is in ``model.json``."""
+    prior = model.prior
+    return {
+        "study_hash": model.study.hash,
+        "n_clusters": model.n_clusters,
+        "n_sites": model.n_sites,
+        "n_rounds": model.n_rounds,
+        "elbo": model.elbo,
+        "rows": model.rows.tolist(),
+        "selected": list(model.selected),
+        "selection_probability": model.selection_probability.tolist(),
+        "outcomes": {name: rates.to_dict() for name, rates in model.outcomes.items()},
+        "site_shares": {site: shares.tolist() for site, shares in model.site_shares.items()},
+        "prior": {
+            "alpha": float(prior.alpha),
+            "n_components": int(prior.n_components),
+            "constant": float(prior.constant),
+            "strength": None if prior.strength is None else prior.strength.tolist(),
+        },
+    }
+
+
+def read_model(content: dict[str, Any], files: Files) -> dict[str, Any]:
+    """Return the fields of a model.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError, OverflowError
+        If parts are missing or don't fit each other.
+    """
+    study = Study.from_bytes(files[STUDY], f"file {STUDY!r}")
+    if content["study_hash"] != study.hash:
+        raise ValueError("another study")
+    codebook, K = study.codebook, int(content["n_clusters"])
+    names, numbers = read_grid(
+        SUMS, decoded(files, SUMS), ["variable", "level"], ["prior", *cluster_columns(K)]
+    )
+    check_names(SUMS, names, [[ROWS, ""], [ENTROPY, ""], *map(list, level_names(codebook))])
+    strength = content["prior"]["strength"]
+    prior = Prior(
+        float(content["prior"]["alpha"]),
+        int(content["prior"]["n_components"]),
+        numbers[2:, 0].copy(),
+        codebook.level_offsets,
+        float(content["prior"]["constant"]),
+        None if strength is None else np.array(strength, dtype=np.float64),
+    )
+    sums = Sums(
+        numbers[0, 1:].copy(), np.ascontiguousarray(numbers[2:, 1:].T), numbers[1, 1:].copy()
+    )
+    fields = {
+        "study": study,
+        "sums": sums,
+        "prior": prior,
+        "rows": np.array(content["rows"], dtype=np.float64),
+        "selection_probability": np.array(content["selection_probability"], dtype=np.float64),
+        "selected": tuple(content["selected"]),
+        "outcomes": {name: Rates.from_dict(each) for name, each in content["outcomes"].items()},
+        "n_sites": int(content["n_sites"]),
+        "n_rounds": int(content["n_rounds"]),
+        "elbo": None if content["elbo"] is None else float(content["elbo"]),
+        "site_shares": {
+            str(site): np.array(shares, dtype=np.float64)
+            for site, shares in content["site_shares"].items()
+        },
+    }
+    _check(study, sums, prior, fields)
+    if NAMES in files:
+        given = names_from(decoded(files, NAMES), f"file {NAMES!r}")
+        if any(k >= K for k in given):
+            raise OptionError(f"cluster {max(given)}: not in the model, which has {K}")
+        fields["names"] = tuple(given.get(k, "") for k in range(K))
+    return fields
+
+
+def _check(study: Study, sums: Sums, prior: Prior, fields: dict[str, Any]) -> None:
+    """Refuse numbers that no model can have."""
+    K, P = sums.n_clusters, len(study.codebook.names)
+    shapes = [fields["rows"].shape, *(each.shape for each in fields["site_shares"].values())]
+    of_variables = [fields["selection_probability"]]
+    if prior.strength is not None:
+        of_variables.append(prior.strength)
+    fits = (
+        1 <= K <= prior.n_components
+        and all(shape == (K,) for shape in shapes)
+        and all(each.shape == (P,) and np.isfinite(each).all() for each in of_variables)
+        and set(fields["selected"]) <= set(study.codebook.names)
+        and set(fields["outcomes"]) == set(study.outcomes)
+        and all(len(rates.clusters) == K for rates in fields["outcomes"].values())
+        and min(sums.T.min(), sums.S.min(), fields["rows"].min()) >= 0
+        and np.isfinite([prior.alpha, prior.constant]).all()
+        and min(prior.eps.min(), prior.alpha) > 0
+    )
+    if not fits:
+        raise ValueError("parts don't fit each other")

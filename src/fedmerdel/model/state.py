@@ -1,0 +1,93 @@
+"""What a model holds: small, finished, and no site's counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from fedmerdel.model.names import checked, name_of
+from fedmerdel.model.rates import Rates
+from fedmerdel.study.study import Study
+from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.levels import level_shares
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import Sums
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ModelState:
+    """The numbers of a model; `GlobalModel` has them and says what to do with them.
+
+    Attributes
+    ----------
+    study : Study
+        What the sites agreed on.
+    sums : Sums
+        T, S and h of the clusters, over all sites, the largest first. Counts that disclosure
+        control has hidden are filled with what is expected of them.
+    prior : Prior
+        The centre's: as many components as all sites have together (appendix E.3), and what
+        was learned of it from the sums.
+    rows : float64 array (K,)
+        Rows of each cluster as the sites told them.
+    selection_probability : float64 array (P,)
+        How surely each variable tells clusters apart. With a selection of variables the share
+        of the sites that selected it (appendix D.3); else the probability under the prior.
+        Counts that disclosure control has hidden are taken for what leaves the clusters most
+        alike.
+    selected : tuple of str
+        Variables that tell clusters apart. With a selection of variables those that all sites
+        selected, or all but one where there are more than two; else those that more probably
+        do than not.
+    outcomes : dict of str to Rates
+        How often each outcome of the study occurs.
+    n_sites, n_rounds : int
+        Sites that took part, and rounds since their first merge.
+    elbo : float or None
+        The ELBO in nats of all rows, where it is known.
+    names : tuple of str
+        The clusters' names, "" where one has none; empty if none has any.
+    site_shares : dict of str to float64 array (K,)
+        Share of each site's rows in each cluster, where the study says so; else empty.
+    """
+
+    study: Study
+    sums: Sums = field(repr=False)
+    prior: Prior = field(repr=False)
+    rows: FloatArray = field(repr=False)
+    selection_probability: FloatArray = field(repr=False)
+    selected: tuple[str, ...] = field(repr=False)
+    outcomes: Mapping[str, Rates] = field(default_factory=dict, repr=False)
+    n_sites: int = 1
+    n_rounds: int = 0
+    elbo: float | None = None
+    names: tuple[str, ...] = ()
+    site_shares: Mapping[str, FloatArray] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", checked(self.names, self.n_clusters))
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters."""
+        return self.sums.n_clusters
+
+    @cached_property
+    def row_prior(self) -> Prior:
+        """The prior under which rows are given to clusters: only selected variables tell."""
+        return row_prior(self.study, self.sums, self.prior, self.selected)
+
+    def name(self, k: int) -> str:
+        """Return the name of a cluster; "cluster 3" if that has none."""
+        return name_of(self.names, self.n_clusters, k)
+
+
+def row_prior(study: Study, sums: Sums, prior: Prior, selected: tuple[str, ...]) -> Prior:
+    """Return the prior under which rows are given to clusters: only selected variables tell."""
+    if not study.variable_selection:
+        return prior
+    told = np.isin(study.codebook.names, selected).astype(np.float64)
+    return prior._replace(inclusion=told, background=level_shares(sums.S, prior.offsets))

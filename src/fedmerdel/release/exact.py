@@ -1,0 +1,84 @@
+"""Numbers go out as they are: for simulated and public tables, and within one organisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fedmerdel.release.mechanism import Mechanism, MoveSums, People
+from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
+from fedmerdel.sums.expectations import Expectations
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import Sums
+
+ROUNDING = 1e-12
+"""Share of the ELBO by which it may differ where only the order of sums has changed."""
+
+
+class Exact(Mechanism):
+    """No protection: what arrives is what there is."""
+
+    def too_small(self, T: FloatArray, people: Callable[[], People]) -> BoolArray:
+        """Return that no cluster is."""
+        return np.zeros(len(T), dtype=np.bool_)
+
+    def protect(self, sums: Sums, people: Callable[[], People], offsets: IntArray) -> Sums:
+        """Return the sums."""
+        return sums
+
+    def protect_evidence(self, nats: float) -> float:
+        """Return the number."""
+        return nats
+
+    def protect_moves(self, count: Callable[[], MoveSums]) -> MoveSums | None:
+        """Return all that there is to tell of moves."""
+        return count()
+
+    def cost_bound(self, cost: float, prior: Prior) -> float:
+        """Return the cost."""
+        return cost
+
+    def expected(
+        self, sums: Sums, theta: Expectations, offsets: IntArray, alive: BoolArray
+    ) -> Sums:
+        """Return the sums."""
+        return sums
+
+    def expected_alike(self, sums: Sums, offsets: IntArray) -> Sums:
+        """Return the sums."""
+        return sums
+
+    def possible(self, cells: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the cells, as the fewest and as the most."""
+        return cells, cells
+
+    def elbo(self, of_sums: float, of_rows: float | None) -> float | None:
+        """Return the ELBO of the sums, which are those of the rows."""
+        return of_sums
+
+    def is_worse(self, gain: float, elbo: float) -> bool:
+        """Whether the ELBO has fallen by more than rounding."""
+        return gain < -ROUNDING * abs(elbo)
+
+    def broken(self, cells: FloatArray, moves: MoveSums | None) -> str | None:
+        """Return None: nothing was promised."""
+        return None
+
+    @property
+    def smallest(self) -> int:
+        """No rule."""
+        return 0
+
+    @property
+    def rule(self) -> str:
+        """There is none."""
+        return "no rule, counts as they are"
+
+    @property
+    def done(self) -> str:
+        """Nothing."""
+        return (
+            "None: the study sets no rule, and the numbers are as they are, with their decimals. "
+            "This is meant for simulated and public tables only."
+        )

@@ -1,0 +1,107 @@
+"""A site's sums, protected, with the account that leaves and the one that stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from fedmerdel.errors import DataError
+from fedmerdel.release.account import Account, Changes, release_cost
+from fedmerdel.release.cells import DUST, all_cells
+from fedmerdel.release.mechanism import People
+from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.study.policy import Policy
+from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import Sums
+
+
+class Protected(NamedTuple):
+    """What `protect` returns: all but `changes` may leave.
+
+    Attributes
+    ----------
+    sums : Sums
+        Released sums.
+    account : Account
+        The account to release.
+    changes : Changes
+        The exact account, which stays at the site.
+    """
+
+    sums: Sums
+    account: Account
+    changes: Changes
+
+
+def protect(
+    sums: Sums,
+    people: Callable[[], People],
+    prior: Prior,
+    policy: Policy,
+    *,
+    absorbed: int = 0,
+    withheld: int = 0,
+    cost_so_far: float = 0.0,
+) -> Protected:
+    """Return the numbers that may leave.
+
+    Parameters
+    ----------
+    sums : Sums
+        Of the site's clusters.
+    people : callable
+        Counts the people behind them, if the policy asks for that.
+    prior : Prior
+        Prior of the fit: cuts S into variables, and states the cost.
+    policy : Policy
+        The study's.
+    absorbed, withheld : int
+        Clusters that were too small, and what became of them.
+    cost_so_far : float
+        Nats of ELBO that this cost.
+
+    Raises
+    ------
+    DataError
+        If there is no cluster, or one too small to be released.
+    """
+    mechanism = mechanism_for(policy)
+    if sums.n_clusters == 0:
+        raise DataError(
+            f"no cluster has {policy.smallest} rows, the least that policy {policy.name!r} "
+            "releases: this site is too small to take part alone"
+        )
+    if mechanism.too_small(sums.T, people).any():
+        raise DataError(
+            f"a cluster has fewer than {policy.smallest} rows, the least that policy "
+            f"{policy.name!r} releases: absorb or withhold it first"
+        )
+    released = mechanism.protect(sums, people, prior.offsets)
+    cost = release_cost(sums, released, prior) + cost_so_far
+    bound = mechanism.cost_bound(cost, prior)
+    before, after = (all_cells(each, prior.offsets) for each in (sums, released))
+    account = Account(
+        policy=policy.name,
+        threshold=policy.threshold,
+        rounding=policy.rounding,
+        smallest=mechanism.smallest,
+        n_cells=after.size,
+        n_zero=int((after == 0).sum()),
+        smallest_cell=float(after[after > 0].min()),
+        absorbed=absorbed,
+        withheld=withheld,
+        cost_at_most=bound,
+        cost_per_row_at_most=bound / float(released.T.sum()),
+    )
+    changes = Changes(
+        zeroed=int(((before > DUST) & (after == 0)).sum()),
+        changed=int((np.abs(before - after) > DUST).sum()),
+        largest_change=float(np.abs(before - after).max()),
+        elbo=elbo(sums, prior),
+        cost=cost,
+        cost_per_row=cost / float(sums.T.sum()),
+    )
+    return Protected(released, account, changes)
