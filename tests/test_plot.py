@@ -23,7 +23,7 @@ from fedmerdel import Exchange, FedMerDel, GlobalModel, MerDel, OptionError, plo
 from fedmerdel.centre.origins import joins
 from fedmerdel.model.certainty import expected_certainty
 from fedmerdel.model.outcomes import rates, rates_of_all
-from fedmerdel.plot.ribbons import apart
+from fedmerdel.plot.ribbons import spaced
 from fedmerdel.release import OutcomeCounts
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, between
 from fedmerdel.sums.profile import profile
@@ -200,12 +200,12 @@ def test_ribbons_are_as_wide_as_rows(size: tuple[int, int]) -> None:
 
 def test_names_beside_ribbons_stay_in_order_and_apart() -> None:
     middles = np.array([0.0, 0.1, 0.2, 5.0, 9.9, 9.95])
-    places = apart(middles, 1.0, 10.0)
+    places = spaced(middles, 1.0, 10.0)
     assert (np.diff(places) >= 1.0 - 1e-12).all()
     assert places[0] >= 0
     assert places[-1] <= 10.0
-    np.testing.assert_array_equal(apart(middles * 10, 0.1, 100.0), middles * 10)
-    assert np.diff(apart(np.zeros(20), 1.0, 10.0)) == pytest.approx(np.full(19, 0.5))
+    np.testing.assert_array_equal(spaced(middles * 10, 0.1, 100.0), middles * 10)
+    assert np.diff(spaced(np.zeros(20), 1.0, 10.0)) == pytest.approx(np.full(19, 0.5))
 
 
 @pytest.mark.parametrize("size", [(3, 1), (60, 1)])

@@ -10,7 +10,7 @@ texts, and returns the Axes; `images` returns a figure. To keep one:
 from __future__ import annotations
 
 from fedmerdel.plot.bars import certainty, variables
-from fedmerdel.plot.course import elbo
+from fedmerdel.plot.elbo_curve import elbo
 from fedmerdel.plot.pictures import images
 from fedmerdel.plot.rates import outcomes
 from fedmerdel.plot.ribbons import lineage
