@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,7 +12,6 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, QuadMesh
-from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.text import Text
 
@@ -23,41 +19,15 @@ from fedmerdel import Exchange, FedMerDel, GlobalModel, MerDel, OptionError, plo
 from fedmerdel.centre.origins import joins
 from fedmerdel.model.certainty import expected_certainty
 from fedmerdel.model.outcomes import rates, rates_of_all
-from fedmerdel.plot.ribbons import apart
-from fedmerdel.release import OutcomeCounts
+from fedmerdel.plot.ribbons import spaced
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, between
 from fedmerdel.sums.profile import profile
-from tests.federations import binary, made_study, summary_of
+from tests.plotted import N_VARIABLES, every_figure, made
 
 ODD = "a $x^2$ <b>_{c} & 5 %"
 """A name that would be a formula, or a tag, if anyone took it for one."""
 
 SIZES = [(3, 1), (3, 100), (60, 1), (60, 100)]
-N_VARIABLES = 12
-
-
-@cache
-def made(n_clusters: int = 3, n_sites: int = 3) -> GlobalModel:
-    """Clusters of known rows at sites that each have some of them, the first site all."""
-    rng = np.random.default_rng(n_clusters + n_sites)
-    study = made_study(
-        np.full(N_VARIABLES, 2), max_clusters=n_clusters, outcomes=("death",), prior="learned"
-    )
-    shares = rng.uniform(0.02, 0.9, (n_clusters, N_VARIABLES))
-    rows = np.sort(rng.integers(40, 400, n_clusters))[::-1]
-    summaries, kind = [], []
-    for b in range(n_sites):
-        here = [k for k in range(n_clusters) if b == 0 or (k + b) % 3 or k == b % n_clusters]
-        stats = binary(shares[here].tolist(), rows[here].astype(float).tolist())
-        counts = {"death": OutcomeCounts(stats.T * rng.uniform(0, 0.3, len(here)), stats.T)}
-        overlap = np.zeros((len(here), len(here)))
-        summaries.append(summary_of(study, f"site {b:03d}", stats, overlap, counts))
-        kind += here
-    at = np.array(kind)
-    local = np.concatenate([summary.statistics.T for summary in summaries])
-    largest_first = np.argsort(-np.bincount(at, local), kind="stable")
-    groups = tuple(np.flatnonzero(at == k) for k in largest_first)
-    return GlobalModel(study, tuple(summaries), groups, "exact", "correlation")
 
 
 @pytest.fixture(scope="module")
@@ -80,22 +50,6 @@ def below(ax: Axes) -> list[str]:
 
 def written(ax: Axes) -> list[str]:
     return [text.get_text() for text in ax.texts]
-
-
-def every_figure(model: GlobalModel) -> dict[str, Figure]:
-    drawn = {
-        "heatmap": plot.heatmap(model),
-        "ratio": plot.heatmap(model, "ratio"),
-        "sites": plot.sites(model),
-        "outcomes": plot.outcomes(model, "death"),
-        "lineage": plot.lineage(model),
-        "certainty": plot.certainty(model),
-        "variables": plot.variables(model),
-        "elbo": plot.elbo(model),
-    }
-    return {name: ax.figure for name, ax in drawn.items()} | {
-        "images": plot.images(model, (3, 4), n_drawn=2)
-    }
 
 
 @pytest.mark.parametrize("measure", ["prevalence", "ratio", "exclusivity"])
@@ -200,12 +154,12 @@ def test_ribbons_are_as_wide_as_rows(size: tuple[int, int]) -> None:
 
 def test_names_beside_ribbons_stay_in_order_and_apart() -> None:
     middles = np.array([0.0, 0.1, 0.2, 5.0, 9.9, 9.95])
-    places = apart(middles, 1.0, 10.0)
+    places = spaced(middles, 1.0, 10.0)
     assert (np.diff(places) >= 1.0 - 1e-12).all()
     assert places[0] >= 0
     assert places[-1] <= 10.0
-    np.testing.assert_array_equal(apart(middles * 10, 0.1, 100.0), middles * 10)
-    assert np.diff(apart(np.zeros(20), 1.0, 10.0)) == pytest.approx(np.full(19, 0.5))
+    np.testing.assert_array_equal(spaced(middles * 10, 0.1, 100.0), middles * 10)
+    assert np.diff(spaced(np.zeros(20), 1.0, 10.0)) == pytest.approx(np.full(19, 0.5))
 
 
 @pytest.mark.parametrize("size", [(3, 1), (60, 1)])
@@ -327,59 +281,6 @@ def test_names_do_not_cover_each_other(size: tuple[int, int]) -> None:
         side[0].figure.draw_without_rendering()
         boxes = [Text.get_window_extent(text) for text in side]  # without the line to its block
         assert all(lower.y1 <= upper.y0 + 1 for upper, lower in pairwise(boxes))
-
-
-def test_given_axes_are_drawn_on_and_nothing_else_is_touched() -> None:
-    from matplotlib import pyplot as plt
-
-    model, before, settings = made(), plt.get_fignums(), dict(mpl.rcParams)
-    draws = [
-        plot.heatmap, plot.sites, plot.lineage, plot.certainty, plot.variables, plot.elbo,
-        lambda model, ax: plot.outcomes(model, "death", ax=ax),
-    ]  # fmt: skip
-    for draw in draws:
-        ax = Figure().add_subplot()
-        assert draw(model, ax=ax) is ax  # type: ignore[operator]
-    assert plt.get_fignums() == before
-    assert dict(mpl.rcParams) == settings
-
-
-def test_figures_are_pyplots_where_pyplot_is_in_use() -> None:
-    code = (
-        "import sys\n"
-        "from tests.test_plot import made\n"
-        "from fedmerdel import plot\n"
-        "sys.modules.pop('matplotlib.pyplot', None)\n"
-        "plot.elbo(made())\n"
-        "assert 'matplotlib.pyplot' not in sys.modules\n"
-        "from matplotlib import pyplot as plt\n"
-        "ax = plot.elbo(made())\n"
-        "assert plt.gcf() is ax.figure\n"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
-        cwd=Path(__file__).resolve().parents[1],
-    )  # fmt: skip
-    assert found.returncode == 0, found.stderr
-
-
-def test_without_matplotlib_one_line_says_what_to_install() -> None:
-    code = (
-        "import sys\n"
-        "sys.modules['matplotlib'] = None\n"
-        "import fedmerdel\n"
-        "fitted = fedmerdel.MerDel(random_state=1).fit([[0, 1], [1, 0], [1, 1]] * 9)\n"
-        "for draw in (fedmerdel.plot.heatmap, fedmerdel.plot.elbo, fedmerdel.plot.variables):\n"
-        "    try:\n"
-        "        draw(fitted)\n"
-        "    except fedmerdel.OptionError as error:\n"
-        "        print(error)\n"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    wanted = "figures need matplotlib, which is not installed: pip install 'fedmerdel[plot]'"
-    assert found.stdout.splitlines() == [wanted] * 3, found.stderr
 
 
 def test_what_cannot_be_drawn_is_refused_in_one_line(one_table: MerDel, tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ matplotlib is imported where it is first needed, so that the package is complete
 
 from __future__ import annotations
 
-import builtins
-import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -37,29 +35,27 @@ LITERAL: dict[str, Any] = {"parse_math": False, "usetex": False}
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches.
+    """Return an empty figure of a size in inches, of which nobody else knows.
 
     Raises
     ------
     OptionError
         If matplotlib is not installed.
     """
-    figures = _matplotlib("figure")
-    size = (min(width, 60.0), min(height, 60.0))
-    # pyplot shows a figure in a notebook or by plt.show(), but keeps it in memory until somebody
-    # closes it: so it makes the figure only where it is in use, and a script that writes files
-    # leaves nothing open and needs no display.
-    if "matplotlib.pyplot" in sys.modules or hasattr(builtins, "__IPYTHON__"):
-        made: Figure = _matplotlib("pyplot").figure(figsize=size, layout="constrained")
-    else:
-        made = figures.Figure(figsize=size, layout="constrained")
-    return made
+    _matplotlib("figure")  # before what is built on it: what is missing is said in one line
+    from fedmerdel.plot.notebook import NotebookFigure
+
+    return NotebookFigure(figsize=(min(width, 60.0), min(height, 60.0)), layout="constrained")
 
 
 def axes(ax: Axes | None, width: float, height: float) -> Axes:
     """Return the given Axes, or those of a new figure of a size in inches."""
-    _matplotlib("figure")  # before all else: what is missing is said first
-    return new_figure(width, height).add_subplot() if ax is None else ax
+    if ax is not None:
+        return ax
+    figure = new_figure(width, height)
+    from fedmerdel.plot.notebook import NotebookAxes
+
+    return figure.add_subplot(axes_class=NotebookAxes)
 
 
 def colour_map(name: str, stops: Sequence[str]) -> LinearSegmentedColormap:

@@ -134,7 +134,7 @@ def _names(ax: Axes, side: Side, tops: FloatArray, towards: int) -> None:
     middles = (tops[starts] + tops[ends - 1] + side.sizes[ends - 1]) / 2
     size = fitting(ax, len(middles))
     height = ax.get_ylim()[0]
-    places = apart(middles, 1.2 * size * height / extent(ax), height)
+    places = spaced(middles, 1.2 * size * height / extent(ax), height)
     edge = (1 + BLOCK) if towards > 0 else -BLOCK
     for (name, _), middle, place in zip(side.groups, middles, places, strict=True):
         ax.annotate(
@@ -147,7 +147,7 @@ def _names(ax: Axes, side: Side, tops: FloatArray, towards: int) -> None:
         )  # fmt: skip
 
 
-def apart(middles: FloatArray, least: float, height: float) -> FloatArray:
+def spaced(middles: FloatArray, least: float, height: float) -> FloatArray:
     """Return places near these, in the same order, so far apart from each other at least."""
     steps = min(least, height / len(middles)) * np.arange(len(middles))
     places = np.asarray(isotonic_regression(middles - steps).x)
