@@ -3,8 +3,9 @@
 `MerDel` clusters one table and finds the number of clusters by itself; `consensus` and
 `stability` tell what of it does not depend on the start, or on the sample. Across sites:
 `fit_site` at each site gives a `SiteSummary`, the only thing that leaves it; `merge_sites`
-at the centre makes a `GlobalModel` of these; `assign` at each site gives its rows to the
-common clusters.
+at the centre makes a `Federation` of these, and ``federation.model`` is the `GlobalModel` with
+which `assign` at each site gives its rows to the common clusters. A round makes it better: the
+federation's `Broadcast`, each site's `reply_site`, and ``federation.step``.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fedmerdel.centre.lineage import Ancestor, Exchange
-from fedmerdel.centre.onto import merge_onto
+from fedmerdel.centre.federation import Federation, merge_sites
+from fedmerdel.centre.lineage import Ancestor, Round
+from fedmerdel.centre.run import run_rounds
+from fedmerdel.centre.summaries import admit
 from fedmerdel.errors import (
     ConstantColumnWarning,
     DataError,
@@ -25,16 +28,22 @@ from fedmerdel.errors import (
 )
 from fedmerdel.fitting.history import Move
 from fedmerdel.model.broadcast import Broadcast
-from fedmerdel.model.global_model import GlobalModel, merge_sites
+from fedmerdel.model.describe import Cluster, ClusterLevel
+from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.model.rates import Rate, Rates
 from fedmerdel.records.draft import draft_study
 from fedmerdel.records.simulate import SimulatedTable, bayes_labels, simulate
+from fedmerdel.release.account import Account
+from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.site.assign import Assignment, assign, score_samples
 from fedmerdel.site.fit_site import fit_site
-from fedmerdel.site.update import update_site
+from fedmerdel.site.reply_site import reply_site
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import Policy, custom_policy, policy_named
 from fedmerdel.study.study import Study
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import OutcomeCounts, Sums
 
 if TYPE_CHECKING:
     from fedmerdel import plot
@@ -47,17 +56,20 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Account",
     "Ancestor",
     "Assignment",
     "Broadcast",
+    "Cluster",
+    "ClusterLevel",
     "Codebook",
     "Consensus",
     "ConstantColumnWarning",
     "DataError",
-    "Exchange",
     "FedMerDel",
     "FedMerDelError",
     "FedMerDelWarning",
+    "Federation",
     "FileError",
     "GlobalModel",
     "MerDel",
@@ -66,27 +78,35 @@ __all__ = [
     "Move",
     "NotConvergedWarning",
     "OptionError",
+    "OutcomeCounts",
     "Policy",
+    "Prior",
+    "Rate",
+    "Rates",
+    "Reply",
+    "Round",
     "SimulatedTable",
     "SiteSummary",
     "Stability",
     "Study",
+    "Sums",
     "Variable",
+    "admit",
     "assign",
     "bayes_labels",
     "consensus",
     "custom_policy",
     "draft_study",
     "fit_site",
-    "merge_onto",
     "merge_sites",
     "model_table",
     "plot",
     "policy_named",
+    "reply_site",
+    "run_rounds",
     "score_samples",
     "simulate",
     "stability",
-    "update_site",
 ]
 
 _LAZY = {

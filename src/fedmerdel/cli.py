@@ -32,21 +32,23 @@ app = typer.Typer(
 
     The centre merges what it got, and sends the model back:
 
-        fedmerdel merge study.toml leeds/ york/ hull/ -o model/
+        fedmerdel merge study.toml leeds/ york/ hull/ -o centre/
 
-        fedmerdel describe model/
+        fedmerdel describe centre/
 
-        fedmerdel report model/ -o report.html
+        fedmerdel report centre/ -o report.html
 
-    For a model as good as one of pooled rows, exchange again, as often as it pays:
+    For a model as good as one of pooled rows, go round again, as often as it pays: the centre
+    sends its part broadcast/, each site replies, and the centre takes a step:
 
-        fedmerdel update model/ patients.csv --site leeds -o leeds-1/
+        fedmerdel reply study.toml broadcast/ patients.csv --site leeds -o leeds-1/
 
-        fedmerdel merge study.toml leeds-1/ york-1/ hull-1/ --onto model/ -o model-1/
+        fedmerdel step centre/ leeds-1/ york-1/ hull-1/ -o centre-1/
 
-    Each site gives its own rows to the common clusters; this file stays there:
+    Each site gets the centre's part model/, and gives its own rows to the common clusters; this
+    file stays there:
 
-        fedmerdel assign model/ patients.csv --site leeds -o labels.csv
+        fedmerdel assign model/ patients.csv -o labels.csv
     """,
 )
 
@@ -57,7 +59,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "fit": site.fit,
     "review": site.review,
     "merge": centre.merge,
-    "update": site.update,
+    "reply": site.reply,
+    "step": centre.step,
     "assign": site.assign_rows,
     "describe": centre.describe_model,
     "name": centre.name_clusters,

@@ -69,7 +69,8 @@ def load(kind: type[Estimator], path: str | Path) -> Estimator:
             float(content["prior"]["constant"]),
             *(_array(content["prior"][name]) for name in LEARNED),
         )
-        stats = Sums(*(np.array(content["statistics"][part], dtype=np.float64) for part in "TSh"))
+        T, S, h = (np.array(content["statistics"][part], dtype=np.float64) for part in "TSh")
+        stats = Sums(T, S, h)
         _check_numbers(prior, stats)
         options = dict(content["options"])
         if options["prior"] == GIVEN:
@@ -138,7 +139,7 @@ def _check_numbers(prior: Prior, stats: Sums) -> None:
         raise ValueError("shapes differ")
     if prior.background is not None and prior.background.shape != prior.eps.shape:
         raise ValueError("shapes differ")
-    numbers: list[Any] = [*stats, prior.eps, prior.alpha, prior.constant, *learned]
+    numbers: list[Any] = [stats.T, stats.S, stats.h, prior.eps, prior.alpha, prior.constant, *learned]
     if not all(np.isfinite(part).all() for part in numbers):
         raise ValueError("not finite")
     if min(stats.T.min(), stats.S.min()) < 0 or min(prior.eps.min(), prior.alpha) <= 0:

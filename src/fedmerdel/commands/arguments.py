@@ -9,5 +9,7 @@ import typer
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study's TOML file.")]
 TableFile = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file of rows.")]
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a merged model.")]
+ModelFolder = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="Folder of a model, or of a centre.")
+]
 Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads; the result is the same.")]

@@ -1,85 +1,92 @@
-"""Commands at the centre: it has summaries, and no row."""
+"""Commands at the centre: it has what sites sent, and no row."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedmerdel.centre.folder import check_model_place
-from fedmerdel.centre.onto import merge_onto
+from fedmerdel.centre.federation import Federation, merge_sites
+from fedmerdel.centre.folder import FILE, check_centre_place
 from fedmerdel.commands.arguments import ModelFolder, StudyFile
-from fedmerdel.commands.screen import count, screen, show_exchange, show_model, show_next
-from fedmerdel.errors import DataError, OptionError
-from fedmerdel.model.global_model import GlobalModel, merge_sites
-from fedmerdel.model.names import inherited
+from fedmerdel.commands.screen import (
+    count,
+    screen,
+    show_clusters,
+    show_federation,
+    show_next,
+    show_round,
+)
+from fedmerdel.errors import OptionError
+from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.names_file import NUMBER, read_names
-from fedmerdel.release.summary import SiteSummary
+from fedmerdel.release.reply import load_release
 from fedmerdel.report.page import check_page_place
 from fedmerdel.study.study import Study
 from fedmerdel.sums.search import Search
 
+CentreFolder = Annotated[Path, typer.Argument(metavar="CENTRE", help="The centre's folder.")]
+Output = Annotated[Path, typer.Option("-o", "--output", help="The centre's folder to write.")]
+
 
 def merge(
     study: StudyFile,
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="From the sites.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the model.")],
+    summaries: Annotated[list[Path], typer.Argument(metavar="SUMMARY...", help="From the sites.")],
+    output: Output,
     search: Annotated[Search, typer.Option(help="How clusters are merged.")] = "exact",
-    onto: Annotated[Path | None, typer.Option(help="Model that the sites reply to.")] = None,
 ) -> None:
-    """Merge the clusters of all sites at the coordinating centre, or their replies to a model."""
+    """Merge the clusters of all sites at the coordinating centre."""
     agreed = Study.load(study)
-    check_model_place(output)
-    if onto is not None:
-        if search != "exact":
-            raise OptionError("--search: it is for the first merge, and has no use with --onto")
-        _merge_onto(agreed, folders, onto, output)
-        return
-    with screen.status(f"merging {count(len(folders), 'site')}"):
-        model = merge_sites(agreed, [SiteSummary.load(folder) for folder in folders], search)
-        model = _with_names_of(output, model)
-        model.save(output)
+    check_centre_place(output)
+    with screen.status(f"merging {count(len(summaries), 'site')}"):
+        federation = merge_sites(agreed, [load_release(path) for path in summaries], search)
+        if (output / "names.csv").exists():
+            # Of an earlier merge in the same place, where they still fit.
+            before = Federation.load(output)
+            if before.study.hash == agreed.hash and not before.record:
+                federation = federation.named_as(before)
+        federation.save(output)
     screen.print(
-        f"{count(len(model.lineage), 'local cluster')} of {count(len(model.sites), 'site')} "
-        f"became {count(model.n_clusters, 'cluster')}. The model is in {output}, with what each "
-        "site sent: if all of them may see that, send it to the sites."
+        f"{count(len(federation.lineage), 'local cluster')} of "
+        f"{count(len(federation.sites), 'site')} became "
+        f"{count(federation.n_clusters, 'cluster')}. {output} stays here: it has what each site "
+        f"sent. {output / 'model'} may be sent to the sites, and has no site's counts."
     )
     show_next(f"fedmerdel describe {output}")
 
 
-def _with_names_of(output: Path, model: GlobalModel) -> GlobalModel:
-    """Keep the names of an earlier model of the study in the same place, where they still fit."""
-    if not (output / "names.csv").exists():
-        return model
-    before = GlobalModel.load(output)
-    if before.study.hash != model.study.hash or before.record:
-        return model
-    return replace(model, names=inherited(before.names, before.lineage, model.lineage))
-
-
-def _merge_onto(agreed: Study, folders: list[Path], onto: Path, output: Path) -> None:
-    """Take the sites' replies into the next model."""
-    with screen.status(f"merging {count(len(folders), 'reply', 'replies')}"):
-        last = GlobalModel.load(onto)
-        if last.study.hash != agreed.hash:
-            raise DataError(
-                f"folder {str(onto)!r}: the model is of another study than {agreed.name!r}"
-            )
-        model = merge_onto(last, [SiteSummary.load(folder) for folder in folders])
-        model.save(output)
-    show_exchange(model)
+def step(
+    centre: CentreFolder,
+    replies: Annotated[list[Path], typer.Argument(metavar="REPLY...", help="From the sites.")],
+    output: Output,
+) -> None:
+    """Take the sites' replies to a broadcast into the next model: one more round."""
+    check_centre_place(output)
+    with screen.status(f"taking in {count(len(replies), 'reply', 'replies')}"):
+        last = Federation.load(centre)
+        federation, _ = last.step([load_release(path) for path in replies])
+        federation.save(output)
+    show_round(federation)
     screen.print(
-        f"The model is in {output}; {output / 'broadcast'} is all that sites need for another "
-        "exchange, and holds no site's counts."
+        f"The model is in {output / 'model'}; {output / 'broadcast'} is all that sites need for "
+        "another round. Neither has any site's counts."
     )
     show_next(f"fedmerdel describe {output}")
 
 
 def describe_model(model: ModelFolder) -> None:
-    """Show the common clusters: sizes, what marks them, outcomes, sites."""
-    show_model(GlobalModel.load(model))
+    """Show the common clusters: sizes, what marks them, outcomes, and at the centre sites."""
+    found = _open(model)
+    if isinstance(found, Federation):
+        show_federation(found)
+    else:
+        show_clusters(found, found.describe())
+
+
+def _open(folder: Path) -> Federation | GlobalModel:
+    """Open the centre's folder or, where there is none, that of a model."""
+    return Federation.load(folder) if (folder / FILE).exists() else GlobalModel.load(folder)
 
 
 def name_clusters(
@@ -92,8 +99,7 @@ def name_clusters(
     """Name clusters of a model, in place; other clusters keep their names."""
     if (names is None) == (not single):
         raise OptionError("names: give either a CSV of clusters and names, or --set 3=Stroke")
-    check_model_place(model)
-    found = GlobalModel.load(model)
+    found = _open(model)
     given = _single_names(single or []) if names is None else read_names(names)
     try:
         found = found.named(given)
@@ -134,13 +140,13 @@ def report(
     """Write a page of pictures and tables: one HTML file, for any browser, without network."""
     check_page_place(output)
     shape = None if image is None else _shape(image)
-    found = GlobalModel.load(model)
+    found = _open(model)
+    n_sites = len(found.sites) if isinstance(found, Federation) else found.n_sites
     with screen.status("drawing"):
         found.report(output, title=title, date=date, image_shape=shape)
     screen.print(
         f"{output} shows {count(found.n_clusters, 'cluster')} of "
-        f"{count(len(found.sites), 'site')}. Open it in a browser; it holds shares and tables of "
-        "what the sites released, and loads nothing from anywhere."
+        f"{count(n_sites, 'site')}. Open it in a browser; it loads nothing from anywhere."
     )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from fedmerdel.model.describe import Cluster, describe
+from fedmerdel.centre.federation import Federation
+from fedmerdel.model.describe import Cluster
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.names import plain_name
 from fedmerdel.release.review import Review
@@ -22,11 +23,11 @@ STANDS_OUT = 1.2
 
 
 PAYS = 1e-4
-"""Nats a row that an exchange should gain to be worth the next."""
+"""Nats a row that a round should gain to be worth the next."""
 
 MOVES = {
-    "split": "Clusters were split in what is sent out next: another exchange decides.",
-    "delete": "A cluster was left out of what is sent out next: another exchange decides.",
+    "split": "Clusters were split in what is sent out next: another round decides.",
+    "delete": "A cluster was left out of what is sent out next: another round decides.",
     "merge": "Clusters were merged.",
     "taken back": "The replies were worse than what was known: the model is that of before.",
 }
@@ -95,29 +96,33 @@ def show_review(seen: Review) -> None:
     screen.print(facts, sizes, smallest, contrasts)
 
 
-def show_model(model: GlobalModel) -> None:
+def show_federation(federation: Federation) -> None:
+    """Show every cluster of a federation, its sites, and what its last round brought."""
+    if federation.record:
+        show_round(federation)
+    else:
+        screen.print(
+            f"Search {federation.search!r}, global ELBO {federation.lower_bound:,.1f} nats"
+        )
+    show_clusters(federation.model, federation.describe())
+    screen.print("at sites: share of the site's rows that are in the cluster")
+
+
+def show_clusters(model: GlobalModel, clusters: Sequence[Cluster]) -> None:
     """Show every cluster of a model, and how to read it."""
-    described = describe(model)
-    rows = count(round(sum(cluster.rows for cluster in described)), "row")
-    bound = "" if model.record else f", global ELBO {model.lower_bound:,.1f} nats"
+    rows = count(round(sum(cluster.rows for cluster in clusters)), "row")
     screen.print(
-        f"{count(model.n_clusters, 'cluster')} of {rows} at {count(len(model.sites), 'site')}; "
-        f"search {model.search!r}{bound}"
+        f"{count(model.n_clusters, 'cluster')} of {rows} at {count(model.n_sites, 'site')}"
     )
     told = [model.study.label(name) for name in model.selected]
     screen.print(
         f"{len(told)} of {count(len(model.study.codebook.names), 'variable')} tell the clusters "
         f"apart: {_some(told)}"
     )
-    if model.record:
-        show_exchange(model)
-    for cluster in described:
+    for cluster in clusters:
         _show_cluster(cluster, model.study)
+    screen.print("\nmore of: share of the cluster's rows, and how many times that of all rows")
     smallest = model.study.policy.smallest
-    screen.print(
-        "\nmore of: share of the cluster's rows, and how many times that of all rows"
-        "\nat sites: share of the site's rows that are in the cluster"
-    )
     if smallest > 1:
         screen.print(
             f"A count that a site told as 0 stands for 0 to {smallest - 1} rows: intervals allow "
@@ -125,24 +130,24 @@ def show_model(model: GlobalModel) -> None:
         )
 
 
-def show_exchange(model: GlobalModel) -> None:
-    """Show what the last exchange brought, and whether another one would pay."""
-    step, rows = model.record[-1], float(model.site_rows.sum())
-    told = f"Exchange {step.number}: {count(model.n_clusters, 'cluster')}"
-    if step.elbo is not None:
-        told += f", ELBO {step.elbo:,.1f} nats"
-    gain = None if step.gain is None else step.gain / rows
+def show_round(federation: Federation) -> None:
+    """Show what the last round brought, and whether another one would pay."""
+    brought, rows = federation.record[-1], float(federation.site_rows.sum())
+    told = f"Round {brought.number}: {count(federation.n_clusters, 'cluster')}"
+    if brought.elbo is not None:
+        told += f", ELBO {brought.elbo:,.1f} nats"
+    gain = None if brought.gain is None else brought.gain / rows
     if gain is not None:
         told += f" ({gain:+.6f} a row)"
-    screen.print(f"{told}. At least {step.moved:.2%} of the rows changed cluster.")
-    if step.move:
-        screen.print(MOVES[step.move])
-    if step.stale:
-        screen.print(f"No reply from {_some(step.stale)}: carried with what they sent last.")
-    if gain is not None and not step.move and gain < PAYS:
-        screen.print(f"Another exchange would change little: less than {PAYS:g} nats a row.")
-    cost = sum(summary.report.cost_at_most for summary in model.summaries)
-    if model.study.policy.smallest > 1:
+    screen.print(f"{told}. At least {brought.moved:.2%} of the rows changed cluster.")
+    if brought.move:
+        screen.print(MOVES[brought.move])
+    if brought.stale:
+        screen.print(f"No reply from {_some(brought.stale)}: carried with what they sent last.")
+    if gain is not None and not brought.move and gain < PAYS:
+        screen.print(f"Another round would change little: less than {PAYS:g} nats a row.")
+    cost = sum(summary.account.cost_at_most for summary in federation.summaries)
+    if federation.study.policy.smallest > 1:
         screen.print(
             f"Disclosure control costs at most {cost / rows:.4f} nats of ELBO a row, all sites "
             "together."
@@ -159,7 +164,7 @@ def _show_cluster(cluster: Cluster, study: Study) -> None:
     )
     marks = [
         f"{study.label(c.variable)}={c.level} {c.prevalence:.0%} (x{c.ratio:.1f})"
-        for c in cluster.conditions
+        for c in cluster.levels
         if c.ratio >= STANDS_OUT and c.prevalence > 0.05
     ]
     by_share = sorted(cluster.sites.items(), key=lambda entry: -entry[1])
@@ -169,8 +174,9 @@ def _show_cluster(cluster: Cluster, study: Study) -> None:
             for name, rate in cluster.outcomes.items()
         },
         "more of": _some(marks, 6) if marks else "nothing stands out",
-        "at sites": _some([f"{name} {share:.0%}" for name, share in by_share], 8),
     }
+    if by_share:
+        lines["at sites"] = _some([f"{name} {share:.0%}" for name, share in by_share], 8)
     width = max(len(name) for name in lines)
     block = Table.grid(padding=(0, 2, 0, 0))
     block.add_column(min_width=min(width, 20) + 2)

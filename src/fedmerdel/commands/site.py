@@ -15,7 +15,7 @@ from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.certainty import SURE
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.records.draft import UnusableError, draft_study
-from fedmerdel.release.folder import check_summary_place
+from fedmerdel.release.reply import Reply, load_release
 from fedmerdel.release.review import review_tables
 from fedmerdel.release.review_page import write_review
 from fedmerdel.release.summary import SiteSummary
@@ -24,8 +24,8 @@ from fedmerdel.site.assign import assign
 from fedmerdel.site.check import check_site
 from fedmerdel.site.fit_site import Release, prepare_release
 from fedmerdel.site.labels_file import check_labels_place, write_labels
+from fedmerdel.site.reply_site import prepare_reply
 from fedmerdel.site.site_table import open_site_table, row_ids
-from fedmerdel.site.update import prepare_update
 from fedmerdel.study.codebook import Missing
 from fedmerdel.study.study import Study
 
@@ -85,14 +85,14 @@ def fit(
 ) -> None:
     """Fit this site's rows and write what may leave: a folder to review and send."""
     agreed = Study.load(study)
-    check_summary_place(output)
+    SiteSummary.check_place(output)
     released = prepare_release(agreed, table, site, n_jobs=threads, verbose=screen.is_terminal)
     released.summary.save(output)
     _show_release(released, count(released.summary.n_clusters, "cluster"), output)
 
 
 def review(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `fit` wrote.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `fit` or `reply` wrote.")],
     html: Annotated[
         Path | None, typer.Option("--html", help="HTML file to write, with pictures.")
     ] = None,
@@ -100,7 +100,7 @@ def review(
     """Show what would leave the site, in plain words and tables."""
     if html is not None:
         check_page_place(html)
-    summary = SiteSummary.load(folder)
+    summary = load_release(folder)
     show_review(review_tables(summary))
     if html is not None:
         write_review(summary, html)
@@ -111,22 +111,24 @@ def review(
     )
 
 
-def update(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="Folder of a model, or its part broadcast/.")
+def reply(
+    study: StudyFile,
+    broadcast: Annotated[
+        Path, typer.Argument(metavar="BROADCAST", help="Folder that the centre sent.")
     ],
     table: TableFile,
     site: Annotated[str, typer.Option(help="Name of this site.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder, or .zip, to write.")],
     threads: Threads = 1,
 ) -> None:
-    """Reply to a model: count this site's rows in its clusters, to make the next one better."""
-    check_summary_place(output)
-    sent = Broadcast.load(model)
+    """Reply to a broadcast: count this site's rows in its clusters, to make them better."""
+    agreed = Study.load(study)
+    Reply.check_place(output)
+    sent = Broadcast.load(broadcast)
     with screen.status("counting"):
-        released = prepare_update(sent, table, site, n_jobs=threads)
+        released = prepare_reply(agreed, sent, table, site, n_jobs=threads)
         released.summary.save(output)
-    _show_release(released, f"Reply for exchange {sent.number}", output)
+    _show_release(released, f"Reply of round {sent.number}", output)
 
 
 def _show_release(released: Release, what: str, output: Path) -> None:
@@ -144,7 +146,6 @@ def assign_rows(
     model: ModelFolder,
     table: TableFile,
     output: Annotated[Path, typer.Option("-o", "--output", help="CSV or Parquet to write.")],
-    site: Annotated[str | None, typer.Option(help="Name of this site, if it took part.")] = None,
     threads: Threads = 1,
 ) -> None:
     """Give this site's rows to the common clusters. The labels stay at the site."""
@@ -154,7 +155,7 @@ def assign_rows(
     merged = GlobalModel.load(model)
     with screen.status("assigning"):
         opened = open_site_table(table)
-        assigned = assign(merged, opened, site, n_jobs=threads)
+        assigned = assign(merged, opened, n_jobs=threads)
         write_labels(output, assigned, row_ids(merged.study, opened), merged.study.row_id)
     sure = (assigned.probabilities.max(axis=1) > SURE).mean()
     screen.print(

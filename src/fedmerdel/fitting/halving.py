@@ -35,8 +35,8 @@ def count_halves(
         return counts, blur
 
     counts, blur = summed(workers.over_chunks(rows.n_rows, work))
-    T, S, blur = statistics_of(rows, counts, blur)
-    return FirstHalves(T, S, blur)
+    found = statistics_of(rows, counts, blur)
+    return FirstHalves(found.T, found.S, found.h)
 
 
 def propose_halves(

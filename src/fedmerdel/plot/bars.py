@@ -19,7 +19,7 @@ from fedmerdel.plot.canvas import (
     percent,
     text_width,
 )
-from fedmerdel.plot.subject import either, global_model
+from fedmerdel.plot.subject import either, federation_of, global_model
 from fedmerdel.report.colours import CYCLE
 
 if TYPE_CHECKING:
@@ -41,8 +41,10 @@ def certainty(model: Any, ax: Axes | None = None) -> Axes:
     matplotlib Axes
         Share of rows drawn from the model by the probability of the cluster given to them.
     """
-    found = global_model(model)
-    sure = expected_certainty(found.statistics, found.prior, found.row_prior, found.site_rows)
+    found, federation = global_model(model), federation_of(model)
+    # Where what each site sent is at hand, each has its own shares of the clusters.
+    rows = found.rows[None, :] if federation is None else federation.site_rows
+    sure = expected_certainty(found.sums, found.prior, found.row_prior, rows)
     edges = np.linspace(0.0, 1.0, len(sure.histogram) + 1)
     ax = axes(ax, 4.6, 2.6)
     ax.bar(

@@ -1,4 +1,4 @@
-"""How the ELBO rose: over merges, exchanges, or the passes of one fit."""
+"""How the ELBO rose: over merges, rounds, or the passes of one fit."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedmerdel.centre.origins import elbo_course, joins
+from fedmerdel.centre.federation import Federation
+from fedmerdel.centre.origins import elbo_trace, joins
 from fedmerdel.errors import OptionError
-from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.plot.canvas import TEXT, axes, bare
-from fedmerdel.plot.subject import either
+from fedmerdel.plot.subject import either, needed_federation
 from fedmerdel.report.colours import CYCLE
 from fedmerdel.sums.arrays import FloatArray
 
@@ -26,8 +26,8 @@ def elbo(model: Any, *, seconds: bool = False, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    model : GlobalModel, FedMerDel or MerDel
-        Of a global model: over its exchanges; after one shot over its merges, the greatest gain
+    model : Federation, FedMerDel or MerDel
+        Of a federation: over its rounds; after one shot over its merges, the greatest gain
         first, from all local clusters apart to the model. Of a `MerDel`: over what its fit kept.
     seconds : bool, default=False
         Of a `MerDel`: against time.
@@ -39,11 +39,10 @@ def elbo(model: Any, *, seconds: bool = False, ax: Axes | None = None) -> Axes:
     matplotlib Axes
         In nats.
     """
-    found = either(model)
-    if found is not None:
+    if either(model) is not None:
         if seconds:
             raise OptionError("seconds: of a fitted MerDel only, which takes the time")
-        x, y, meaning = _of_global(found)
+        x, y, meaning = _of_federation(needed_federation(model))
     elif hasattr(model, "lower_bounds_"):
         y = np.asarray(model.lower_bounds_)
         x = np.asarray(model.lower_bound_seconds_) if seconds else np.arange(1.0, len(y) + 1)
@@ -64,11 +63,11 @@ def elbo(model: Any, *, seconds: bool = False, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _of_global(model: GlobalModel) -> tuple[FloatArray, FloatArray, str]:
-    meaning = "exchange" if model.record else "merges of local clusters"
-    x, y = elbo_course(model, joins(model))
+def _of_federation(federation: Federation) -> tuple[FloatArray, FloatArray, str]:
+    meaning = "round" if federation.record else "merges of local clusters"
+    x, y = elbo_trace(federation, joins(federation))
     if not y:
-        raise OptionError("model: the ELBO is known after none of its exchanges")
+        raise OptionError("model: the ELBO is known after none of its rounds")
     return np.array(x, dtype=np.float64), np.array(y), meaning
 
 

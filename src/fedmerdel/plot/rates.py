@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.model.outcomes import rates, rates_of_all
 from fedmerdel.plot.canvas import INK, LINE, LITERAL, TEXT, axes, bare, lines, percent, text_width
 from fedmerdel.plot.subject import global_model, names_of
 from fedmerdel.report.colours import CYCLE
@@ -39,7 +38,7 @@ def outcomes(model: Any, outcome: str, ax: Axes | None = None) -> Axes:
     if outcome not in found.study.outcomes:
         known = ", ".join(map(repr, found.study.outcomes)) or "none"
         raise OptionError(f"outcome: {outcome!r} is not in the study, which has {known}")
-    each, overall = rates(found)[outcome], rates_of_all(found)[outcome]
+    each, overall = found.outcomes[outcome]
     names = names_of(found)
     ax = axes(ax, 4.0 + text_width(names), LINE * len(names) + 0.7)
     at = np.arange(len(names))

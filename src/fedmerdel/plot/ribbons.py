@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+from fedmerdel.centre.federation import Federation
 from fedmerdel.centre.origins import rows_from
-from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.plot.canvas import FAINT, INK, LINE, LITERAL, axes, extent, fitting, text_width
-from fedmerdel.plot.subject import global_model, names_of, short
+from fedmerdel.plot.subject import names_of, needed_federation, short
 from fedmerdel.report.colours import CYCLE
 from fedmerdel.sums.arrays import FloatArray
 
@@ -59,8 +59,8 @@ def lineage(model: Any, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    model : GlobalModel or FedMerDel
-        A model or a fitted estimator.
+    model : Federation or FedMerDel
+        A federation or a fitted estimator.
     ax : matplotlib Axes, optional
         Where to draw; None makes a figure.
 
@@ -71,9 +71,9 @@ def lineage(model: Any, ax: Axes | None = None) -> Axes:
         are more than 150 local clusters; at the right the global ones. Ribbons are as wide as the
         rows that they stand for.
     """
-    found = global_model(model)
+    found = needed_federation(model)
     left, flow = _left(found)
-    right = Side([(name, 1) for name in names_of(found)], flow.sum(axis=0))
+    right = Side([(name, 1) for name in names_of(found.model)], flow.sum(axis=0))
     n_lines = max(len(left.groups), len(right.groups))
     ax = axes(
         ax,
@@ -93,12 +93,12 @@ def lineage(model: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _left(model: GlobalModel) -> tuple[Side, FloatArray]:
+def _left(federation: Federation) -> tuple[Side, FloatArray]:
     """Return the blocks at the left, and the rows that go from each to each global cluster."""
-    by_site, flow = rows_from(model)
+    by_site, flow = rows_from(federation)
     if by_site:
-        return Side([(site, 1) for site in model.sites], flow.sum(axis=1)), flow
-    own = groupby(ancestor.site for ancestor in model.lineage)
+        return Side([(site, 1) for site in federation.sites], flow.sum(axis=1)), flow
+    own = groupby(ancestor.site for ancestor in federation.lineage)
     return Side([(site, len(list(each))) for site, each in own], flow.sum(axis=1)), flow
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedmerdel.centre.federation import Federation
 from fedmerdel.errors import OptionError
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.study.codebook import Codebook
@@ -48,16 +49,40 @@ class Clusters(NamedTuple):
 
 
 def global_model(model: Any) -> GlobalModel:
-    """Return the global model, or that of a fitted `FedMerDel`.
+    """Return the global model, or that of a federation or of a fitted `FedMerDel`.
 
     Raises
     ------
     OptionError
-        If it is neither.
+        If it is none of these.
     """
-    found = getattr(model, "model_", model)
+    found = getattr(model, "model_", getattr(model, "model", model))
     if not isinstance(found, GlobalModel):
-        raise OptionError("model: give a GlobalModel or a fitted FedMerDel")
+        raise OptionError("model: give a GlobalModel, a Federation or a fitted FedMerDel")
+    return found
+
+
+def federation_of(model: Any) -> Federation | None:
+    """Return the federation, or that of a fitted `FedMerDel`; None where it is not at hand."""
+    found = getattr(model, "federation_", model)
+    return found if isinstance(found, Federation) else None
+
+
+def needed_federation(model: Any) -> Federation:
+    """Return the federation, and refuse what has none.
+
+    Raises
+    ------
+    OptionError
+        If it is a model alone, or none of these.
+    """
+    global_model(model)
+    found = federation_of(model)
+    if found is None:
+        raise OptionError(
+            "model: this figure shows what sites sent, which a model does not have: give the "
+            "Federation, or a FedMerDel as it was fitted"
+        )
     return found
 
 
@@ -79,7 +104,9 @@ def either(model: Any) -> GlobalModel | None:
     try:
         return global_model(model)
     except OptionError:
-        raise OptionError("model: give a GlobalModel, or a fitted FedMerDel or MerDel") from None
+        raise OptionError(
+            "model: give a GlobalModel, a Federation, or a fitted FedMerDel or MerDel"
+        ) from None
 
 
 def clusters_of(model: Any) -> Clusters:
@@ -99,11 +126,11 @@ def clusters_of(model: Any) -> Clusters:
         )
     codebook = found.study.codebook
     return Clusters(
-        profile(found.statistics, found.prior),
+        profile(found.sums, found.prior),
         codebook,
         level_texts(codebook, dict(found.study.labels)),
         names_of(found),
-        tuple(f"{rows:,.0f}" for rows in found.site_rows.sum(axis=0)),
+        tuple(f"{rows:,.0f}" for rows in found.rows),
         "rows",
     )
 

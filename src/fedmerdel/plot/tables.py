@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.model.describe import describe
 from fedmerdel.plot.canvas import (
     INK,
     LINE,
@@ -21,7 +20,7 @@ from fedmerdel.plot.canvas import (
     percent,
     text_width,
 )
-from fedmerdel.plot.subject import Clusters, clusters_of, global_model, names_of
+from fedmerdel.plot.subject import Clusters, clusters_of, names_of, needed_federation
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, on, share_colour
 from fedmerdel.study.conditions import shown_levels
 from fedmerdel.sums.arrays import FloatArray
@@ -110,8 +109,8 @@ def sites(model: Any, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    model : GlobalModel or FedMerDel
-        A model or a fitted estimator.
+    model : Federation or FedMerDel
+        A federation or a fitted estimator.
     ax : matplotlib Axes, optional
         Where to draw; None makes a figure.
 
@@ -120,9 +119,8 @@ def sites(model: Any, ax: Axes | None = None) -> Axes:
     matplotlib Axes
         Rows of each site at the right.
     """
-    found = global_model(model)
-    names, described = names_of(found), describe(found)
-    shares = np.array([[cluster.sites[site] for cluster in described] for site in found.sites])
+    found = needed_federation(model)
+    names, shares = names_of(found.model), np.array(list(found.site_shares.values()))
     numbered = max(shares.shape) <= MOST_NUMBERS
     ax = axes(
         ax,
