@@ -139,7 +139,15 @@ def _check_numbers(prior: Prior, stats: Sums) -> None:
         raise ValueError("shapes differ")
     if prior.background is not None and prior.background.shape != prior.eps.shape:
         raise ValueError("shapes differ")
-    numbers: list[Any] = [stats.T, stats.S, stats.h, prior.eps, prior.alpha, prior.constant, *learned]
+    numbers: list[Any] = [
+        stats.T,
+        stats.S,
+        stats.h,
+        prior.eps,
+        prior.alpha,
+        prior.constant,
+        *learned,
+    ]
     if not all(np.isfinite(part).all() for part in numbers):
         raise ValueError("not finite")
     if min(stats.T.min(), stats.S.min()) < 0 or min(prior.eps.min(), prior.alpha) <= 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Self, get_args
 
@@ -16,6 +17,7 @@ from fedmerdel.centre.step import step, take_out
 from fedmerdel.centre.summaries import check_summaries, in_order
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.model.describe import Cluster, describe
+from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.names import changed, inherited
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
@@ -32,6 +34,24 @@ class Federation(FederationState):
     sites and used there, and ``federation.broadcast`` what they need to reply in one more round.
     Every method returns a new federation, and leaves the old one as it was.
     """
+
+    @cached_property
+    def model(self) -> GlobalModel:
+        """What may be sent to the sites and used there: the clusters, and no site's counts."""
+        return GlobalModel(
+            study=self.study,
+            sums=self.sums,
+            prior=self.prior,
+            rows=self.site_rows.sum(axis=0),
+            selection_probability=self.selection_probability,
+            selected=self.selected,
+            outcomes=self.outcomes,
+            n_sites=len(self.sites),
+            n_rounds=len(self.record),
+            elbo=self.elbo,
+            names=self.names,
+            site_shares=self.site_shares if self.study.site_shares else {},
+        )
 
     def step(self, replies: Iterable[SiteSummary]) -> tuple[Self, Round]:
         """Take the sites' replies to the broadcast into the next federation.
@@ -110,7 +130,7 @@ class Federation(FederationState):
 
         It holds the released counts of every site: show it to those who may see these.
         """
-        write_report(self, path, title=title, date=date, image_shape=image_shape)
+        write_report(self, self.model, path, title=title, date=date, image_shape=image_shape)
 
     def save(self, path: str | Path) -> None:
         """Write the federation to a folder of readable files.
@@ -118,7 +138,7 @@ class Federation(FederationState):
         It holds what every site sent, and stays at the centre. Its parts ``model/`` and
         ``broadcast/`` may be sent.
         """
-        save_federation(self, path)
+        save_federation(self, self.model.to_files(), path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

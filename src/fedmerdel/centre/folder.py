@@ -34,7 +34,7 @@ from fedmerdel.files import (
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.names_file import FILE as NAMES
 from fedmerdel.model.names_file import names_text, read_names
-from fedmerdel.parcels import write_folder
+from fedmerdel.parcels import Files, write_folder
 from fedmerdel.release.reply import load_release
 from fedmerdel.study.study import Study
 from fedmerdel.sums.expectations import Expectations
@@ -46,14 +46,17 @@ FILE = "federation.json"
 PARTS = {FILE, "study.toml", "lineage.csv", "sites", "asked", "model", "broadcast", NAMES}
 
 
-def save_federation(federation: FederationState, path: str | Path) -> None:
-    """Write the folder whole or not at all; an earlier one there is replaced."""
+def save_federation(federation: FederationState, model: Files, path: str | Path) -> None:
+    """Write the folder, with the files of its model, whole or not at all.
+
+    An earlier one there is replaced.
+    """
     check_centre_place(path)
     with replacement(path, "folder") as part:
         part.mkdir(parents=True)
         for summary in federation.summaries:
             write_folder(part / "sites" / summary.site, summary.to_files())
-        write_folder(part / "model", federation.model.to_files())
+        write_folder(part / "model", model)
         write_folder(part / "broadcast", federation.broadcast.to_files())
         if federation.asked is not None:
             write_folder(part / "asked", federation.asked.to_files())

@@ -1,4 +1,4 @@
-"""How the clusters came to be: each merge with its gain, and what each site has to do with it."""
+"""How the clusters came to be: each merge with its gain, and the ELBO on the way."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedmerdel.centre.merge import merge_groups
-from fedmerdel.centre.state import FederationState
-from fedmerdel.centre.summaries import side_by_side
-from fedmerdel.sums.agreement import best_jaccard
+from fedmerdel.centre.lineage import Ancestor, Round
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.merging import Merging
+from fedmerdel.sums.merging import LocalClusters, Merging
+from fedmerdel.sums.prior import Prior
 
 MOST_BLOCKS = 150
 """Local clusters in a diagram; with more, the sites are its blocks."""
-
-MOST_SITES = 30
-"""Leaving out each of more sites than this would take long."""
 
 
 class Join(NamedTuple):
@@ -39,38 +34,25 @@ class Join(NamedTuple):
     gain: float
 
 
-class LeftOut(NamedTuple):
-    """The clusters without one site, found anew.
-
-    Attributes
-    ----------
-    site : str
-        The site that is left out.
-    n_clusters : int
-        Clusters of the others.
-    likeness : float64 array (K,)
-        How alike each cluster of the model is to the most alike one of these, by rows of the
-        other sites (Jaccard); nan for a cluster of this site alone.
-    """
-
-    site: str
-    n_clusters: int
-    likeness: FloatArray
-
-
-def joins(federation: FederationState) -> list[Join]:
+def joins(local: LocalClusters, groups: tuple[IntArray, ...], prior: Prior) -> list[Join]:
     """Return the merges that make each cluster of its local ones, in an order to make them in.
 
     Inside a cluster the pair that gains most is joined, and so on: whatever the search was, these
     are gains of the same sum, which leads from all apart to the model's ELBO. The greatest gain
-    comes first, but for one that needs a lesser before it. Empty after rounds, whose clusters
-    are counted and not merged.
+    comes first, but for one that needs a lesser before it.
+
+    Parameters
+    ----------
+    local : LocalClusters
+        What the sites released.
+    groups : tuple of int64 arrays
+        The local clusters of each global one.
+    prior : Prior
+        Learned from the same.
     """
-    if federation.record:
-        return []
-    local, found = side_by_side(federation.summaries), list[tuple[float, Join]]()
-    for k, group in enumerate(federation.groups):
-        merging = Merging(local, federation.released_prior, [np.array([i]) for i in group])
+    found = list[tuple[float, Join]]()
+    for k, group in enumerate(groups):
+        merging = Merging(local, prior, [np.array([i]) for i in group])
         n_left, least = len(group), np.inf
         h = local.stats.h[group]
         gains = np.full((n_left, n_left), -np.inf)
@@ -97,70 +79,34 @@ def joins(federation: FederationState) -> list[Join]:
     return [join for _, join in sorted(found, key=lambda each: -each[0])]
 
 
-def rows_from(federation: FederationState) -> tuple[bool, FloatArray]:
+def rows_from(
+    lineage: tuple[Ancestor, ...], site_rows: FloatArray, after_rounds: bool
+) -> tuple[bool, FloatArray]:
     """Return the rows that came to each cluster from each local one, (C, K), in lineage's order.
 
     From each site instead, (sites, K), if there are too many to draw, and after rounds, whose
     clusters are counted and not merged; whether it is so comes first.
     """
-    if federation.record or len(federation.lineage) > MOST_BLOCKS:
-        return True, federation.site_rows
-    flow = np.zeros((len(federation.lineage), federation.n_clusters))
-    for at, ancestor in enumerate(federation.lineage):
+    if after_rounds or len(lineage) > MOST_BLOCKS:
+        return True, site_rows
+    flow = np.zeros((len(lineage), site_rows.shape[1]))
+    for at, ancestor in enumerate(lineage):
         flow[at, ancestor.cluster] = ancestor.rows
     return False, flow
 
 
-def elbo_trace(federation: FederationState, found: list[Join]) -> tuple[list[int], list[float]]:
-    """Return the ELBO after each round or, before any, after each merge: numbers, and nats.
+def elbo_over_rounds(record: tuple[Round, ...]) -> tuple[list[int], list[float]]:
+    """Return the ELBO after each round: numbers, and nats.
 
     Rounds whose replies were taken back, or after which it is not known, are left out.
-
-    Parameters
-    ----------
-    federation : FederationState
-        The federation.
-    found : list of Join
-        Its merges, as `joins` returns them.
     """
-    if federation.record:
-        known = [step for step in federation.record if step.move != "taken back"]
-        told = {step.number: step.elbo for step in known if step.elbo is not None}
-        return list(told), list(told.values())
+    known = [each for each in record if each.move != "taken back"]
+    told = {each.number: each.elbo for each in known if each.elbo is not None}
+    return list(told), list(told.values())
+
+
+def elbo_over_merges(lower_bound: float, found: list[Join]) -> tuple[list[int], list[float]]:
+    """Return the ELBO after each merge, up to that of the model: numbers, and nats."""
     gains = [join.gain for join in found]
-    course = federation.lower_bound - sum(gains) + np.cumsum([0.0, *gains])
-    return list(range(len(course))), course.tolist()
-
-
-def leave_out(federation: FederationState) -> list[LeftOut]:
-    """Find the clusters anew without each site in turn, from the summaries alone.
-
-    Empty after rounds, which only rows could repeat, for two sites or one, and for more than
-    `MOST_SITES`.
-    """
-    if federation.record or not 2 < len(federation.sites) <= MOST_SITES:
-        return []
-    rows = np.array([ancestor.rows for ancestor in federation.lineage])
-    site = np.array([ancestor.site for ancestor in federation.lineage])
-    own = _labels(federation)
-    found = []
-    for name in federation.sites:
-        others = tuple(summary for summary in federation.summaries if summary.site != name)
-        groups = merge_groups(federation.study, others, federation.search, federation.criterion)
-        stay = site != name
-        labels = own[stay]
-        anew = np.empty(len(labels), dtype=np.int64)
-        for k, group in enumerate(groups):
-            anew[group] = k
-        present = np.bincount(labels, minlength=federation.n_clusters) > 0
-        # Every cluster needs a place in the table, also one of this site alone.
-        alike = best_jaccard(labels, anew[None, :], rows[stay])[0]
-        likeness = np.full(federation.n_clusters, np.nan)
-        likeness[: len(alike)] = alike
-        likeness[~present] = np.nan
-        found.append(LeftOut(name, len(groups), likeness))
-    return found
-
-
-def _labels(federation: FederationState) -> IntArray:
-    return np.array([ancestor.cluster for ancestor in federation.lineage], dtype=np.int64)
+    trace = lower_bound - sum(gains) + np.cumsum([0.0, *gains])
+    return list(range(len(trace))), trace.tolist()

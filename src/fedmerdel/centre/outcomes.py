@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedmerdel.centre.summaries import Summaries
 from fedmerdel.model.rates import Rate, Rates, rate
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.sums.arrays import FloatArray, IntArray
@@ -13,7 +12,9 @@ Possible = tuple[FloatArray, FloatArray, FloatArray]
 """Rows without and with an outcome, (K, 2): as released, the fewest, the most."""
 
 
-def outcome_rates(summaries: Summaries, cluster: IntArray, n_clusters: int) -> dict[str, Rates]:
+def outcome_rates(
+    summaries: tuple[SiteSummary, ...], cluster: IntArray, n_clusters: int
+) -> dict[str, Rates]:
     """Return the rate of each outcome in each cluster and among all, from the sums over sites.
 
     Parameters
@@ -34,7 +35,7 @@ def outcome_rates(summaries: Summaries, cluster: IntArray, n_clusters: int) -> d
 
 
 def rates_at_sites(
-    summaries: Summaries, cluster: IntArray, n_clusters: int
+    summaries: tuple[SiteSummary, ...], cluster: IntArray, n_clusters: int
 ) -> dict[str, list[list[Rate]]]:
     """Return the rate of each outcome at each site in each cluster; nan where none is known."""
     ends = np.cumsum([summary.n_clusters for summary in summaries])

@@ -8,18 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.centre.origins import Join, elbo_trace, joins, leave_out, rows_from
+from fedmerdel.centre.merge import leave_out
+from fedmerdel.centre.origins import Join, elbo_over_merges, elbo_over_rounds, rows_from
 from fedmerdel.centre.outcomes import rates_at_sites
 from fedmerdel.centre.state import FederationState
 from fedmerdel.files import write_text
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.report import model_content, page
+from fedmerdel.model.state import ModelState
 from fedmerdel.report.charts import Node, line, ribbons
 from fedmerdel.report.page import check_page_place
 
 
 def write_report(
     federation: FederationState,
+    model: ModelState,
     path: str | Path,
     *,
     title: str | None = None,
@@ -28,18 +31,19 @@ def write_report(
 ) -> None:
     """Write the page of a federation; see `Federation.report`."""
     check_page_place(path)
-    write_text(path, report_page(federation, title=title, date=date, image_shape=image_shape))
+    page_text = report_page(federation, model, title=title, date=date, image_shape=image_shape)
+    write_text(path, page_text)
 
 
 def report_page(
     federation: FederationState,
+    model: ModelState,
     *,
     title: str | None = None,
     date: str | None = None,
     image_shape: tuple[int, int] | None = None,
 ) -> str:
-    """Return the page of a federation as HTML."""
-    model = federation.model
+    """Return the page of a federation and its model as HTML."""
     content = model_content(model, federation.site_rows, title, date, image_shape)
     software = sorted({summary.software for summary in federation.summaries})
     content["facts"] |= {
@@ -95,16 +99,16 @@ def _disclosure(federation: FederationState) -> list[dict[str, Any]]:
 
 def _origins(federation: FederationState, clusters: tuple[Cluster, ...]) -> dict[str, Any]:
     """Return where the local clusters went: a diagram, and each merge with its gain."""
-    lineage = federation.lineage
+    lineage, after_rounds = federation.lineage, bool(federation.record)
     texts = [f"{a.site}: {a.local_cluster}" for a in lineage]
-    by_site, flow = rows_from(federation)
+    by_site, flow = rows_from(lineage, federation.site_rows, after_rounds)
     blocks = zip(federation.sites if by_site else texts, flow.sum(axis=1), strict=True)
     left = [Node(text, float(rows)) for text, rows in blocks]
-    right = [Node(federation.model.name(c.number), c.rows, c.number) for c in clusters]
-    found = joins(federation)
+    right = [Node(federation.name(c.number), c.rows, c.number) for c in clusters]
+    found = federation.joins()
     trace = None
     if found:
-        numbers, bounds = elbo_trace(federation, found)
+        numbers, bounds = elbo_over_merges(federation.lower_bound, found)
         trace = line(bounds, numbers, ("merges", "ELBO in nats"))
     return {
         "diagram": ribbons(
@@ -124,7 +128,7 @@ def _origins(federation: FederationState, clusters: tuple[Cluster, ...]) -> dict
 def _join(federation: FederationState, join: Join, texts: list[str]) -> dict[str, Any]:
     return {
         "number": join.cluster,
-        "name": federation.model.name(join.cluster),
+        "name": federation.name(join.cluster),
         "first": _listed([texts[i] for i in join.first]),
         "second": _listed([texts[i] for i in join.second]),
         "gain": join.gain,
@@ -144,7 +148,7 @@ def _weakest(federation: FederationState, found: list[Join]) -> list[dict[str, A
         lines.append(
             {
                 "number": k,
-                "name": federation.model.name(k),
+                "name": federation.name(k),
                 "local": len(group),
                 "total": sum(gains),
                 "weakest": min(gains) if gains else float("nan"),
@@ -157,7 +161,7 @@ def _course(federation: FederationState) -> dict[str, Any] | None:
     """Return what the rounds have brought, if there were any."""
     if not federation.record:
         return None
-    numbers, bounds = elbo_trace(federation, [])
+    numbers, bounds = elbo_over_rounds(federation.record)
     chart = line(bounds, numbers, ("round", "ELBO in nats")) if len(bounds) > 1 else None
     return {
         "chart": chart,
@@ -168,7 +172,15 @@ def _course(federation: FederationState) -> dict[str, Any] | None:
 
 def _left_out(federation: FederationState) -> dict[str, Any] | None:
     """Return how alike the clusters are without each site, where that can be told."""
-    found = leave_out(federation)
+    found = []
+    if not federation.record:  # else only rows could repeat it
+        found = leave_out(
+            federation.study,
+            federation.summaries,
+            federation.groups,
+            federation.search,
+            federation.criterion,
+        )
     if not found:
         return None
     lines = []
@@ -180,7 +192,7 @@ def _left_out(federation: FederationState) -> dict[str, Any] | None:
         lines.append(
             {
                 "number": k,
-                "name": federation.model.name(k),
+                "name": federation.name(k),
                 # Without its only site it is gone: how alike it stays elsewhere says little.
                 "mean": nan if alone else float(np.mean(list(known.values()))),
                 "least": nan if alone else known[worst],
@@ -199,7 +211,7 @@ def _sites(federation: FederationState) -> dict[str, Any]:
     others = elsewhere / np.maximum(elsewhere.sum(axis=1, keepdims=True), 1.0)
     stands_out = (shares >= 2 * others) & (shares > 0.01) & (len(rows) > 1)
     return {
-        "names": [federation.model.name(k) for k in range(federation.n_clusters)],
+        "names": [federation.name(k) for k in range(federation.n_clusters)],
         "lines": [
             {
                 "site": site,

@@ -10,13 +10,14 @@ from scipy.special import expit
 
 from fedmerdel.centre.filling import expected_local
 from fedmerdel.centre.lineage import Ancestor, Round
+from fedmerdel.centre.origins import Join, joins
 from fedmerdel.centre.outcomes import outcome_rates
 from fedmerdel.centre.prior import centre_prior
 from fedmerdel.centre.rounds import UNCUT, RoundState, first_state
 from fedmerdel.centre.summaries import Summaries, expected_replies, replies_to, side_by_side
 from fedmerdel.model.broadcast import Broadcast, level_names
-from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.names import checked
+from fedmerdel.model.names import checked, name_of
+from fedmerdel.model.rates import Rates
 from fedmerdel.model.state import row_prior
 from fedmerdel.release.mechanism import Mechanism
 from fedmerdel.release.mechanisms import mechanism_for
@@ -87,6 +88,10 @@ class FederationState:
     def n_components(self) -> int:
         """Components of the centre's prior: as many as all sites have together (appendix E.3)."""
         return sum(summary.n_components for summary in self.summaries)
+
+    def name(self, k: int) -> str:
+        """Return the name of a cluster; "cluster 3" if that has none."""
+        return name_of(self.names, self.n_clusters, k)
 
     @property
     def mechanism(self) -> Mechanism:
@@ -204,6 +209,15 @@ class FederationState:
         shares = self.site_rows / self.site_rows.sum(axis=1, keepdims=True)
         return dict(zip(self.sites, shares, strict=True))
 
+    def joins(self) -> list[Join]:
+        """Return the merges of local clusters that led here, with the gain of each.
+
+        Empty after rounds, whose clusters are counted and not merged.
+        """
+        if self.record:
+            return []
+        return joins(side_by_side(self.summaries), self.groups, self.released_prior)
+
     @cached_property
     def round_state(self) -> RoundState:
         """What to send out next, and how the centre came to it."""
@@ -227,20 +241,7 @@ class FederationState:
         )
 
     @cached_property
-    def model(self) -> GlobalModel:
-        """What may be sent to the sites and used there: the clusters, and no site's counts."""
+    def outcomes(self) -> dict[str, Rates]:
+        """How often each outcome of the study occurs in the clusters."""
         cluster = np.array([ancestor.cluster for ancestor in self.lineage])
-        return GlobalModel(
-            study=self.study,
-            sums=self.sums,
-            prior=self.prior,
-            rows=self.site_rows.sum(axis=0),
-            selection_probability=self.selection_probability,
-            selected=self.selected,
-            outcomes=outcome_rates(self.summaries, cluster, self.n_clusters),
-            n_sites=len(self.sites),
-            n_rounds=len(self.record),
-            elbo=self.elbo,
-            names=self.names,
-            site_shares=self.site_shares if self.study.site_shares else {},
-        )
+        return outcome_rates(self.summaries, cluster, self.n_clusters)

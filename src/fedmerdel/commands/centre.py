@@ -14,7 +14,6 @@ from fedmerdel.commands.screen import (
     count,
     screen,
     show_clusters,
-    show_federation,
     show_next,
     show_round,
 )
@@ -78,10 +77,15 @@ def step(
 def describe_model(model: ModelFolder) -> None:
     """Show the common clusters: sizes, what marks them, outcomes, and at the centre sites."""
     found = _open(model)
-    if isinstance(found, Federation):
-        show_federation(found)
-    else:
+    if isinstance(found, GlobalModel):
         show_clusters(found, found.describe())
+        return
+    if found.record:
+        show_round(found)
+    else:
+        screen.print(f"Search {found.search!r}, global ELBO {found.lower_bound:,.1f} nats")
+    show_clusters(found.model, found.describe())
+    screen.print("at sites: share of the site's rows that are in the cluster")
 
 
 def _open(folder: Path) -> Federation | GlobalModel:

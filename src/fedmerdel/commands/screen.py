@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from fedmerdel.centre.federation import Federation
+from fedmerdel.centre.state import FederationState
 from fedmerdel.model.describe import Cluster
-from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.names import plain_name
+from fedmerdel.model.state import ModelState
 from fedmerdel.release.review import Review
 from fedmerdel.site.check import Check
 from fedmerdel.study.study import Study
@@ -96,19 +96,7 @@ def show_review(seen: Review) -> None:
     screen.print(facts, sizes, smallest, contrasts)
 
 
-def show_federation(federation: Federation) -> None:
-    """Show every cluster of a federation, its sites, and what its last round brought."""
-    if federation.record:
-        show_round(federation)
-    else:
-        screen.print(
-            f"Search {federation.search!r}, global ELBO {federation.lower_bound:,.1f} nats"
-        )
-    show_clusters(federation.model, federation.describe())
-    screen.print("at sites: share of the site's rows that are in the cluster")
-
-
-def show_clusters(model: GlobalModel, clusters: Sequence[Cluster]) -> None:
+def show_clusters(model: ModelState, clusters: Sequence[Cluster]) -> None:
     """Show every cluster of a model, and how to read it."""
     rows = count(round(sum(cluster.rows for cluster in clusters)), "row")
     screen.print(
@@ -130,7 +118,7 @@ def show_clusters(model: GlobalModel, clusters: Sequence[Cluster]) -> None:
         )
 
 
-def show_round(federation: Federation) -> None:
+def show_round(federation: FederationState) -> None:
     """Show what the last round brought, and whether another one would pay."""
     brought, rows = federation.record[-1], float(federation.site_rows.sum())
     told = f"Round {brought.number}: {count(federation.n_clusters, 'cluster')}"

@@ -22,8 +22,9 @@ from fedmerdel.release.summary import SiteSummary
 from fedmerdel.report.page import check_page_place
 from fedmerdel.site.assign import assign
 from fedmerdel.site.check import check_site
-from fedmerdel.site.fit_site import Release, prepare_release
+from fedmerdel.site.fit_site import prepare_release
 from fedmerdel.site.labels_file import check_labels_place, write_labels
+from fedmerdel.site.release import Release
 from fedmerdel.site.reply_site import prepare_reply
 from fedmerdel.site.site_table import open_site_table, row_ids
 from fedmerdel.study.codebook import Missing

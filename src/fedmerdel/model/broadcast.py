@@ -14,12 +14,10 @@ from fedmerdel.errors import DataError, FileError
 from fedmerdel.parcels import Files, Parcel, damaged, decoded
 from fedmerdel.release.grid import number_text, read_grid, write_grid
 from fedmerdel.study.codebook import Codebook
-from fedmerdel.study.priors import study_prior
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import BoolArray, FloatArray
 from fedmerdel.sums.cuts import Cuts
 from fedmerdel.sums.expectations import Expectations
-from fedmerdel.sums.prior import Prior
 
 SHEET = "expectations.csv"
 WEIGHTS = "(weights)"
@@ -96,14 +94,6 @@ class Broadcast(Parcel):
                 f"the broadcast is of another study than {study.name!r}, or of another version of "
                 "it: ask the centre which study it is for"
             )
-
-    def prior(self, study: Study) -> Prior:
-        """Return the prior for proposals of halves, under a site's study."""
-        prior = study_prior(study, study.max_clusters)._replace(eps=self.eps)
-        if self.selected is None:
-            return prior
-        told = np.isin(study.codebook.names, self.selected).astype(np.float64)
-        return prior._replace(inclusion=told)
 
     def to_files(self) -> Files:
         """Return the content of each file by its name."""

@@ -10,7 +10,9 @@ import numpy as np
 from scipy.special import betaincinv
 
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.profile import INTERVAL
+
+INTERVAL = 0.95
+"""Posterior probability inside the interval of a rate."""
 
 
 @dataclass(frozen=True)

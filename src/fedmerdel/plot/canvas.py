@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedmerdel.errors import OptionError
-from fedmerdel.plot.subject import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, FAINT = "#1a1a1a", "#c9d1d9"
+
+LONGEST = 36
+"""Characters of a name in a figure; a longer one is cut."""
 
 TEXT = 8.0
 """Points of a text that has room."""
@@ -32,6 +34,11 @@ LINE = 0.19
 
 LITERAL: dict[str, Any] = {"parse_math": False, "usetex": False}
 """For texts that people wrote: a dollar sign is a dollar sign."""
+
+
+def short(text: str) -> str:
+    """Return a text cut to what a figure has room for."""
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedmerdel.centre.federation import Federation
-from fedmerdel.centre.origins import elbo_trace, joins
+from fedmerdel.centre.origins import elbo_over_merges, elbo_over_rounds
+from fedmerdel.centre.state import FederationState
 from fedmerdel.errors import OptionError
 from fedmerdel.plot.canvas import TEXT, axes, bare
 from fedmerdel.plot.subject import either, needed_federation
@@ -63,9 +63,12 @@ def elbo(model: Any, *, seconds: bool = False, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _of_federation(federation: Federation) -> tuple[FloatArray, FloatArray, str]:
-    meaning = "round" if federation.record else "merges of local clusters"
-    x, y = elbo_trace(federation, joins(federation))
+def _of_federation(federation: FederationState) -> tuple[FloatArray, FloatArray, str]:
+    if federation.record:
+        meaning, (x, y) = "round", elbo_over_rounds(federation.record)
+    else:
+        meaning = "merges of local clusters"
+        x, y = elbo_over_merges(federation.lower_bound, federation.joins())
     if not y:
         raise OptionError("model: the ELBO is known after none of its rounds")
     return np.array(x, dtype=np.float64), np.array(y), meaning

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.pixels import cluster_images
-from fedmerdel.plot.canvas import INK, LITERAL, new_figure
-from fedmerdel.plot.subject import LONGEST, global_model
+from fedmerdel.model.state import ModelState
+from fedmerdel.plot.canvas import INK, LITERAL, LONGEST, new_figure
+from fedmerdel.plot.subject import global_model
 from fedmerdel.sums.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def images(model: Any, shape: tuple[int, int], n_drawn: int = 3) -> Figure:
     return figure
 
 
-def _strips(model: GlobalModel, shape: tuple[int, int], n_drawn: int) -> list[FloatArray]:
+def _strips(model: ModelState, shape: tuple[int, int], n_drawn: int) -> list[FloatArray]:
     """Return the images of each cluster side by side, nan between them."""
     try:
         found = cluster_images(model, shape, n_drawn)

@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from fedmerdel.centre.federation import Federation
 from fedmerdel.centre.origins import rows_from
-from fedmerdel.plot.canvas import FAINT, INK, LINE, LITERAL, axes, extent, fitting, text_width
-from fedmerdel.plot.subject import names_of, needed_federation, short
+from fedmerdel.centre.state import FederationState
+from fedmerdel.plot.canvas import (
+    FAINT,
+    INK,
+    LINE,
+    LITERAL,
+    axes,
+    extent,
+    fitting,
+    short,
+    text_width,
+)
+from fedmerdel.plot.subject import names_of, needed_federation
 from fedmerdel.report.colours import CYCLE
 from fedmerdel.sums.arrays import FloatArray
 
@@ -73,7 +83,7 @@ def lineage(model: Any, ax: Axes | None = None) -> Axes:
     """
     found = needed_federation(model)
     left, flow = _left(found)
-    right = Side([(name, 1) for name in names_of(found.model)], flow.sum(axis=0))
+    right = Side([(name, 1) for name in names_of(found)], flow.sum(axis=0))
     n_lines = max(len(left.groups), len(right.groups))
     ax = axes(
         ax,
@@ -93,9 +103,9 @@ def lineage(model: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _left(federation: Federation) -> tuple[Side, FloatArray]:
+def _left(federation: FederationState) -> tuple[Side, FloatArray]:
     """Return the blocks at the left, and the rows that go from each to each global cluster."""
-    by_site, flow = rows_from(federation)
+    by_site, flow = rows_from(federation.lineage, federation.site_rows, bool(federation.record))
     if by_site:
         return Side([(site, 1) for site in federation.sites], flow.sum(axis=1)), flow
     own = groupby(ancestor.site for ancestor in federation.lineage)

@@ -9,16 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedmerdel.centre.federation import Federation
+from fedmerdel.centre.state import FederationState
 from fedmerdel.errors import OptionError
-from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.model.state import ModelState
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.study.conditions import level_texts
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.profile import Profile, mixed, profile
-
-LONGEST = 36
-"""Characters of a name in a figure; a longer one is cut."""
 
 
 class Clusters(NamedTuple):
@@ -48,7 +45,7 @@ class Clusters(NamedTuple):
     size: str
 
 
-def global_model(model: Any) -> GlobalModel:
+def global_model(model: Any) -> ModelState:
     """Return the global model, or that of a federation or of a fitted `FedMerDel`.
 
     Raises
@@ -57,18 +54,18 @@ def global_model(model: Any) -> GlobalModel:
         If it is none of these.
     """
     found = getattr(model, "model_", getattr(model, "model", model))
-    if not isinstance(found, GlobalModel):
+    if not isinstance(found, ModelState):
         raise OptionError("model: give a GlobalModel, a Federation or a fitted FedMerDel")
     return found
 
 
-def federation_of(model: Any) -> Federation | None:
+def federation_of(model: Any) -> FederationState | None:
     """Return the federation, or that of a fitted `FedMerDel`; None where it is not at hand."""
     found = getattr(model, "federation_", model)
-    return found if isinstance(found, Federation) else None
+    return found if isinstance(found, FederationState) else None
 
 
-def needed_federation(model: Any) -> Federation:
+def needed_federation(model: Any) -> FederationState:
     """Return the federation, and refuse what has none.
 
     Raises
@@ -91,7 +88,7 @@ def of_one_table(model: Any) -> bool:
     return hasattr(model, "level_probabilities_") and hasattr(model, "selection_probability_")
 
 
-def either(model: Any) -> GlobalModel | None:
+def either(model: Any) -> ModelState | None:
     """Return the global model, or None for a fitted `MerDel`.
 
     Raises
@@ -135,11 +132,6 @@ def clusters_of(model: Any) -> Clusters:
     )
 
 
-def names_of(model: GlobalModel) -> tuple[str, ...]:
+def names_of(model: ModelState | FederationState) -> tuple[str, ...]:
     """Return what the clusters of a model are called."""
     return tuple(model.name(k) for k in range(model.n_clusters))
-
-
-def short(text: str) -> str:
-    """Return a text cut to what a figure has room for."""
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

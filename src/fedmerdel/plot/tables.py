@@ -120,7 +120,7 @@ def sites(model: Any, ax: Axes | None = None) -> Axes:
         Rows of each site at the right.
     """
     found = needed_federation(model)
-    names, shares = names_of(found.model), np.array(list(found.site_shares.values()))
+    names, shares = names_of(found), np.array(list(found.site_shares.values()))
     numbered = max(shares.shape) <= MOST_NUMBERS
     ax = axes(
         ax,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,33 +14,18 @@ from fedmerdel.fitting.solution import Problem, pass_on
 from fedmerdel.options import thread_count
 from fedmerdel.progress import shown
 from fedmerdel.records.packing import PackedRows
-from fedmerdel.release.account import Changes
 from fedmerdel.release.mechanism import People
 from fedmerdel.release.mechanisms import mechanism_for
-from fedmerdel.release.protection import Protected, protect
+from fedmerdel.release.protection import protect
 from fedmerdel.release.summary import SiteSummary, check_site_name, selected_names
 from fedmerdel.site.local_fit import LocalFit, count_fit, fit_in_batches
 from fedmerdel.site.people import count_outcomes, count_people
+from fedmerdel.site.release import Release, summary_fields
 from fedmerdel.site.site_table import open_site_table, site_outcomes, site_weights, study_rows
 from fedmerdel.study.priors import study_prior
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import BoolArray, FloatArray
 from fedmerdel.sums.elbo import elbo
-
-
-class Release(NamedTuple):
-    """What a fit at a site gives: a summary that may leave, and an account that stays.
-
-    Attributes
-    ----------
-    summary : SiteSummary
-        What leaves.
-    changes : Changes
-        What disclosure control did, exactly: for the site's own eyes.
-    """
-
-    summary: SiteSummary
-    changes: Changes
 
 
 def fit_site(
@@ -163,42 +148,8 @@ def release_fit(
         cost_so_far=best - elbo(fitted.sums, prior) if absorbed else 0.0,
     )
     selected = selected_names(study.codebook, prior.inclusion)
-    return Release(make_summary(study, site, protected, selected), protected.changes)
-
-
-def make_summary(
-    study: Study, site: str, protected: Protected, selected: tuple[str, ...] | None = None
-) -> SiteSummary:
-    """Make the summary of a site from the numbers that may leave it."""
-    return SiteSummary(**summary_fields(study, site, protected, selected))
-
-
-def summary_fields(
-    study: Study, site: str, protected: Protected, selected: tuple[str, ...] | None
-) -> dict[str, Any]:
-    """Return the fields that a summary and a reply have.
-
-    Parameters
-    ----------
-    study : Study
-        What the sites agreed on.
-    site : str
-        The site's name.
-    protected : Protected
-        What `protect` made of the site's clusters; its `changes` stay behind.
-    selected : tuple of str or None
-        Variables that the site selected, where the study selects any.
-    """
-    return {
-        "study_hash": study.hash,
-        "site": site,
-        "n_components": study.max_clusters,
-        "sums": protected.sums,
-        "elbo": elbo(protected.sums, study_prior(study, study.max_clusters)),
-        "selected": selected,
-        "account": protected.account,
-        "codebook": study.codebook,
-    }
+    summary = SiteSummary(**summary_fields(study, site, protected, selected))
+    return Release(summary, protected.changes)
 
 
 def _absorb(

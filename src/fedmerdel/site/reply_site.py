@@ -18,12 +18,14 @@ from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.protection import protect
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import check_site_name
-from fedmerdel.site.fit_site import Release, summary_fields
 from fedmerdel.site.local_fit import count_clusters
 from fedmerdel.site.people import count_outcomes, count_people
+from fedmerdel.site.release import Release, summary_fields
 from fedmerdel.site.site_table import open_site_table, site_outcomes, site_weights, study_rows
+from fedmerdel.study.priors import study_prior
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.prior import Prior
 
 
 def reply_site(
@@ -97,7 +99,7 @@ def release_reply(
     workers: Workers,
 ) -> Release:
     """Count rows in the clusters of a broadcast, and protect the counts."""
-    policy, theta, prior = study.policy, broadcast.clusters, broadcast.prior(study)
+    policy, theta, prior = study.policy, broadcast.clusters, _prior(study, broadcast)
     mechanism = mechanism_for(policy)
     sums = count_clusters(rows, theta, workers)
     sums = sums._replace(outcomes=count_outcomes(rows, theta, outcomes, workers))
@@ -130,6 +132,15 @@ def release_reply(
     return Release(reply, protected.changes)
 
 
+def _prior(study: Study, broadcast: Broadcast) -> Prior:
+    """Return the centre's prior for a site of this study."""
+    prior = study_prior(study, study.max_clusters)._replace(eps=broadcast.eps)
+    if broadcast.selected is None:
+        return prior
+    told = np.isin(study.codebook.names, broadcast.selected).astype(np.float64)
+    return prior._replace(inclusion=told)
+
+
 def _moves(
     study: Study, broadcast: Broadcast, site: str, rows: PackedRows, workers: Workers
 ) -> MoveSums:
@@ -140,7 +151,7 @@ def _moves(
         # Sites draw different numbers from one seed, each the same ones every time.
         seed = np.random.SeedSequence([study.seed, broadcast.number, *site.encode("utf-8")])
         rng = np.random.default_rng(seed)
-        proposed = propose_halves(rows, theta, broadcast.prior(study), workers, rng)
+        proposed = propose_halves(rows, theta, _prior(study, broadcast), workers, rng)
         halves = proposed if halves is None else proposed.where(uncut, halves)
     assert halves is not None
     return MoveSums(halves, delete_costs(rows, theta, workers))
