@@ -96,3 +96,15 @@ def clusterings(
     sharpness = draw(st.sampled_from([0.3, 3.0, 100.0]))
     prior = draw(priors(dense.n_levels, K + draw(st.integers(0, 5))))
     return dense, random_log_r(rng, len(dense.X), K, sharpness), prior
+
+
+def largest(theta: Expectations) -> float:
+    return max(1.0, float(np.abs(theta.log_levels).max()))
+
+
+def mixed_table(n_rows: int = 700, seed: int = 0) -> Dense:
+    rng = np.random.default_rng(seed)
+    n_levels = np.array([2, 2, 3, 1, 5, 2, 2, 2, 2, 4, 17, 2, 2, 2])
+    X = rng.integers(0, n_levels, size=(n_rows, len(n_levels)))
+    X[rng.random(X.shape) < 0.05] = -1
+    return Dense(X, rng.gamma(1.0, 1.0, n_rows), n_levels)

@@ -5,6 +5,7 @@ Here the tests hold what no centre ever sees, so that they can say what the trut
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 from unittest.mock import patch
@@ -13,18 +14,20 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
-from fedmerdel.release import HardCounts, OutcomeCounts, SiteSummary, protect
+from fedmerdel.release.mechanism import People
+from fedmerdel.release.protection import protect
+from fedmerdel.release.summary import SiteSummary
+from fedmerdel.site.release import summary_fields
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.study.priors import study_prior
 from fedmerdel.study.study import Study
 from fedmerdel.sums import search as search_module
-from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.learning import Learned
 from fedmerdel.sums.merging import LocalClusters, Merging, local_clusters
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.search import search_groups
-from fedmerdel.sums.sums import Sums
+from fedmerdel.sums.sums import OutcomeCounts, Sums
 from tests.drawn import seeds
 from tests.reference import (
     Dense,
@@ -56,14 +59,14 @@ class Federation(NamedTuple):
 
     def summaries(self) -> list[SiteSummary]:
         return [
-            summary_of(self.study, site, *parts, {})
-            for site, parts in zip(self.sites, self.site_sums(), strict=True)
+            summary_of(self.study, site, sums)
+            for site, sums in zip(self.sites, self.site_sums(), strict=True)
         ]
 
-    def site_sums(self) -> list[tuple[Sums, np.ndarray]]:
-        """What each site would send: statistics and overlaps."""
+    def site_sums(self) -> list[Sums]:
+        """What each site would send: sums, overlaps included."""
         return [
-            (tidy(m_step(table, log_r)), overlaps(log_r, table.weights))
+            tidy(m_step(table, log_r))._replace(Q=overlaps(log_r, table.weights))
             for table, log_r in zip(self.tables, self.log_r, strict=True)
         ]
 
@@ -102,8 +105,8 @@ class Federation(NamedTuple):
 
 
 def tidy(sums: PlainSums) -> Sums:
-    T, S, h = statistics_from(sums)
-    return Sums(T, S, np.minimum(h, 0.0))
+    found = statistics_from(sums)
+    return found._replace(h=np.minimum(found.h, 0.0))
 
 
 def overlaps(log_r: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -120,23 +123,24 @@ def made_study(n_levels: np.ndarray, **options: object) -> Study:
     return Study("made", Codebook(variables), **{**plain, **options})  # type: ignore[arg-type]
 
 
+def everyone(sums: Sums) -> Callable[[], People]:
+    """The people behind hard clusters: each row is wholly in one."""
+    return lambda: People(sums, sums.T)
+
+
 def summary_of(
     study: Study,
     site: str,
-    stats: Sums,
-    overlap: np.ndarray,
-    outcomes: dict[str, OutcomeCounts],
+    sums: Sums,
+    outcomes: dict[str, OutcomeCounts] | None = None,
     selected: tuple[str, ...] | None = None,
 ) -> SiteSummary:
-    prior = study_prior(study, study.max_clusters)
-    out = protect(
-        stats, HardCounts(stats.T, stats.S, outcomes), overlap, prior, study.policy,
-        outcomes=outcomes,
-    )  # fmt: skip
-    return SiteSummary(
-        study.hash, site, "fedmerdel test", study.max_clusters, out.statistics, out.overlap,
-        out.outcomes, elbo(out.statistics, prior), selected, out.report, study.codebook,
-    )  # fmt: skip
+    """What a site with these sums would send; overlaps are none where none are given."""
+    if not len(sums.Q):
+        sums = sums._replace(Q=np.zeros((sums.n_clusters,) * 2))
+    sums = sums._replace(outcomes=outcomes or {})
+    out = protect(sums, everyone(sums), study_prior(study, study.max_clusters), study.policy)
+    return SiteSummary(**summary_fields(study, site, out, selected))
 
 
 few_sites = st.integers(1, 4)
@@ -229,7 +233,7 @@ def binary(prevalences: list[list[float]], rows: list[float]) -> Sums:
 
 
 def hard_sites(sites: list[Sums]) -> LocalClusters:
-    return local_clusters([(s, np.zeros((s.n_clusters, s.n_clusters))) for s in sites])
+    return local_clusters([s._replace(Q=np.zeros((s.n_clusters, s.n_clusters))) for s in sites])
 
 
 def many_sites(n_sites: int, seed: int = 0) -> tuple[LocalClusters, np.ndarray, Prior]:

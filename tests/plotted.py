@@ -6,22 +6,22 @@ from functools import cache
 
 from matplotlib.figure import Figure
 
-from fedmerdel import GlobalModel, plot
-from tests.reported import made_model
+from fedmerdel import Federation, plot
+from tests.reported import made_federation
 
 N_VARIABLES = 12
 
 
 @cache
-def made(n_clusters: int = 3, n_sites: int = 3) -> GlobalModel:
+def made(n_clusters: int = 3, n_sites: int = 3) -> Federation:
     """A model with an outcome; where there are several sites each has some of the clusters."""
     here = n_clusters if n_sites == 1 else 2 * n_clusters // 3
-    return made_model(
+    return made_federation(
         n_clusters, N_VARIABLES, n_sites, here=here, outcomes=("death",), max_clusters=n_clusters
     )
 
 
-def every_figure(model: GlobalModel) -> dict[str, Figure]:
+def every_figure(model: Federation) -> dict[str, Figure]:
     drawn = {
         "heatmap": plot.heatmap(model),
         "ratio": plot.heatmap(model, "ratio"),

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.release import OutcomeCounts, SiteSummary
+from fedmerdel.centre.federation import Federation
+from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.study.study import Study
-from fedmerdel.sums.sums import Sums
+from fedmerdel.sums.sums import OutcomeCounts, Sums
 from tests.federations import summary_of
 
 DATE = "2026-02-03"
@@ -25,7 +25,7 @@ def conditions(n_variables: int) -> tuple[Variable, ...]:
     return tuple(Variable(f"v{j}", ("no", "yes"), "text") for j in range(n_variables))
 
 
-def made_model(
+def made_federation(
     n_clusters: int = 3,
     n_variables: int = 5,
     n_sites: int = 2,
@@ -37,7 +37,7 @@ def made_model(
     policy: str = "none",
     outcomes: tuple[str, ...] = (),
     **options: Any,
-) -> GlobalModel:
+) -> Federation:
     """Clusters that differ in each variable; every site has some of them, or the first `here`.
 
     `here` is how many clusters a site has: site b those from b on, counted around.
@@ -66,12 +66,13 @@ def made_model(
         votes = None
         if study.variable_selection:
             votes = tuple(name for name in codebook.names if rng.random() < 0.9)
-        stats = Sums(T.astype(float), _counts(T, parts, own, rng), -rng.exponential(9.0, len(T)))
-        summaries.append(summary_of(study, site, stats, _overlap(len(T), rng), told, votes))
+        S, h = _counts(T, parts, own, rng), -rng.exponential(9.0, len(T))
+        sums = Sums(T.astype(float), S, h, _overlap(len(T), rng))
+        summaries.append(summary_of(study, site, sums, told, votes))
         clusters.append(own)
     groups, rows = _groups(summaries, np.concatenate(clusters), n_clusters)
     by_size = np.argsort(-rows, kind="stable")
-    return GlobalModel(
+    return Federation(
         study, tuple(summaries), tuple(groups[k] for k in by_size), "exact", "correlation"
     )
 
@@ -96,6 +97,6 @@ def _overlap(n_clusters: int, rng: np.random.Generator) -> np.ndarray:
 def _groups(
     summaries: list[SiteSummary], clusters: np.ndarray, n_clusters: int
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    T = np.concatenate([summary.statistics.T for summary in summaries])
+    T = np.concatenate([summary.sums.T for summary in summaries])
     groups = [np.flatnonzero(clusters == k) for k in range(n_clusters)]
     return groups, np.array([T[group].sum() for group in groups])

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from fedmerdel.release import HardCounts, OutcomeCounts, SiteSummary, protect
+from fedmerdel.release.protection import protect
+from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.prior import uniform_prior
-from fedmerdel.sums.sums import Sums
+from fedmerdel.sums.sums import OutcomeCounts, Sums
+from tests.federations import everyone
 
 FILES = ["README.txt", "counts.csv", "overlap.csv", "summary.json"]
 
@@ -41,22 +43,22 @@ def make(
     Q = np.triu(Q, 1) + np.triu(Q, 1).T
     counts = {name: OutcomeCounts(T * rng.uniform(0, 0.2), T * 0.9) for name in outcomes}
     prior = uniform_prior(codebook.n_levels, 0.01, 20)
-    out = protect(
-        Sums(T, S, -rng.exponential(50.0, n_clusters)),
-        HardCounts(T, S, counts),
-        Q,
-        prior,
-        POLICIES[policy],
-        outcomes=counts,
-    )
+    sums = Sums(T, S, -rng.exponential(50.0, n_clusters), Q, counts)
+    out = protect(sums, everyone(sums), prior, POLICIES[policy])
     return SiteSummary(
-        "0123abcd", "leeds", "fedmerdel 0.1.0", 20, out.statistics, out.overlap, out.outcomes,
-        elbo(out.statistics, prior), None, out.report, codebook,
-    )  # fmt: skip
+        study_hash="0123abcd",
+        site="leeds",
+        software="fedmerdel 0.1.0",
+        n_components=20,
+        sums=out.sums,
+        elbo=elbo(out.sums, prior),
+        account=out.account,
+        codebook=codebook,
+    )
 
 
 def assert_same(one: SiteSummary, other: SiteSummary) -> None:
-    for a, b in zip(one.statistics, other.statistics, strict=True):
+    for a, b in zip(one.sums, other.sums, strict=True):
         assert a.tobytes() == b.tobytes()
         assert a.shape == b.shape
     assert one.overlap.tobytes() == other.overlap.tobytes()

@@ -66,7 +66,7 @@ def model() -> GlobalModel:
 
 def by_hand(model: GlobalModel, X: np.ndarray, T: np.ndarray) -> np.ndarray:
     """The E step: these rows a cluster for the weights, everyone's counts for the levels."""
-    (_, S, _), prior = model.statistics, model.prior
+    (_, S, _), prior = model.sums, model.prior
     total = T.sum() + prior.alpha * prior.n_components
     log_levels = [
         digamma(eps + part) - digamma((eps + part).sum(axis=1, keepdims=True))
@@ -82,7 +82,7 @@ def by_hand(model: GlobalModel, X: np.ndarray, T: np.ndarray) -> np.ndarray:
 def test_equals_the_e_step_by_hand(model: GlobalModel, site: str | None) -> None:
     X = drawn(300, (0.5, 0.5), 9)
     found = assign(model, frame_of(X), site)
-    T = model.statistics.T if site is None else model.site_rows[model.sites.index(site)]
+    T = model.sums.T if site is None else model.site_rows[model.sites.index(site)]
     np.testing.assert_allclose(found.probabilities, by_hand(model, X, T), atol=1e-10)
     np.testing.assert_array_equal(found.labels, found.probabilities.argmax(axis=1))
     np.testing.assert_allclose(found.probabilities.sum(axis=1), 1.0)

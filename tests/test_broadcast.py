@@ -21,10 +21,9 @@ from fedmerdel import (
     update_site,
 )
 from fedmerdel.model.broadcast import PARTS
-from fedmerdel.release.folder import summary_files
 from fedmerdel.study.policy import POLICIES
-from tests.test_fit_site import frame_of, level_numbers, study
-from tests.test_rounds import exchange, replies_of
+from tests.round_trips import play, replies_of
+from tests.site_tables import frame_of, level_numbers, study
 
 TABLES: dict[str, Any] = {
     site: frame_of(level_numbers(300, seed), 1) for seed, site in enumerate(("hull", "leeds"))
@@ -38,14 +37,14 @@ def merged(**options: Any) -> GlobalModel:
 
 @pytest.fixture(scope="module")
 def model() -> GlobalModel:
-    return exchange(merged(outcomes=("died",)), TABLES, 3)
+    return play(merged(outcomes=("died",)), TABLES, 3)
 
 
 @pytest.mark.parametrize("exchanges", [0, 1, 3])
 @pytest.mark.parametrize("selection", [False, True])
 def test_it_is_read_back_to_the_last_bit(tmp_path: Path, exchanges: int, selection: bool) -> None:
     first = merged(variable_selection=selection, prior=None)
-    sent = exchange(first, TABLES, exchanges).broadcast
+    sent = play(first, TABLES, exchanges).broadcast
     sent.save(tmp_path / "sent")
     found = Broadcast.load(tmp_path / "sent")
     assert found.hash == sent.hash
@@ -91,7 +90,7 @@ def test_odd_numbers_are_read_back_too(model: GlobalModel, tmp_path: Path) -> No
 @pytest.mark.parametrize("policy", ["none", "opensafely"])
 def test_no_sites_counts_are_inside(policy: str, tmp_path: Path) -> None:
     """Nor names of sites; nor their sums, exact or rounded, nor anything of a row."""
-    model = exchange(merged(policy=POLICIES[policy], outcomes=("died",)), TABLES, 2)
+    model = play(merged(policy=POLICIES[policy], outcomes=("died",)), TABLES, 2)
     model.broadcast.save(tmp_path / "sent")
     told = {path.name: path.read_text() for path in (tmp_path / "sent").iterdir()}
     everything = "".join(told.values())
@@ -102,8 +101,8 @@ def test_no_sites_counts_are_inside(policy: str, tmp_path: Path) -> None:
         for line in told["expectations.csv"].splitlines()[1:]
         for field in line.split(",")[2:]
     ]
-    counts = [s.statistics for s in model.summaries]
-    for each in (*counts, model.statistics):
+    counts = [s.sums for s in model.summaries]
+    for each in (*counts, model.sums):
         for count in (*each.T, *each.S.ravel()):
             if count > 1:
                 assert count not in numbers
@@ -239,7 +238,7 @@ def test_neither_order_nor_threads_nor_a_folder_between_changes_a_bit(
     model: GlobalModel, tmp_path: Path
 ) -> None:
     """A model goes on from its folder as it would have from memory."""
-    plain = exchange(model, TABLES, 3)
+    plain = play(model, TABLES, 3)
     told = saved(plain, tmp_path / "plain")
     for way in ("backwards", "threads", "disk"):
         found = model

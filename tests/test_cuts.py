@@ -16,7 +16,7 @@ from fedmerdel.sums.sums import Sums
 from tests import reference
 from tests.drawn import clusterings, random_theta, seeds
 from tests.reference import Dense, by_variable, packed, statistics_from
-from tests.test_selection import random_inclusion, with_inclusion
+from tests.selections import random_inclusion, with_inclusion
 
 ONE = Workers(1)
 many = settings(max_examples=60, deadline=None)

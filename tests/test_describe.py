@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
+from fedmerdel.centre.federation import merge_sites
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.generate import sample
-from fedmerdel.model.global_model import GlobalModel, merge_sites
-from fedmerdel.release import OutcomeCounts
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.study.study import Study
+from fedmerdel.sums.sums import OutcomeCounts
 from tests.federations import summary_of
 from tests.reference import Dense, hard, m_step, statistics_from
 
@@ -121,7 +121,7 @@ def test_levels_are_the_posterior_means_under_a_learned_prior(model: GlobalModel
     study = replace(model.study, prior="learned")
     learned = merge_sites(study, [replace(s, study_hash=study.hash) for s in model.summaries])
     assert learned.prior.strength is not None
-    T, S, _ = learned.statistics
+    T, S, _ = learned.sums
     eps = learned.prior.eps + S
     for cluster in describe(learned):
         for c in cluster.conditions:
@@ -134,7 +134,7 @@ def test_levels_are_the_posterior_means_under_a_learned_prior(model: GlobalModel
 
 
 def test_levels_are_the_posterior_means(model: GlobalModel, described: tuple[Cluster, ...]) -> None:
-    T, S, _ = model.statistics
+    T, S, _ = model.sums
     share = (T + 0.01) / (T + 0.01).sum()
     for cluster in described:
         for c in cluster.conditions:

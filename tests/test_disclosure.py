@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from fedmerdel.release.disclosure import Protected, protect, too_small
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import digamma, gammaln, xlogy
 
 from fedmerdel.errors import DataError
+from fedmerdel.release.account import release_cost
 from fedmerdel.release.cells import HardCounts, OutcomeCounts
-from fedmerdel.release.disclosure import Protected, protect, too_small
-from fedmerdel.release.report import release_cost
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 from fedmerdel.sums.elbo import merge_gains
 from fedmerdel.sums.prior import Prior, uniform_prior
@@ -107,7 +107,7 @@ def variables(site: Site, out: Protected) -> list[tuple[np.ndarray, np.ndarray, 
 
     soft = cut(site.soft.T, site.soft.S, site.outcomes)
     hard = cut(site.hard.T, site.hard.S, dict(site.hard.outcomes))
-    return list(zip(soft, hard, cut(out.statistics.T, out.statistics.S, out.outcomes), strict=True))
+    return list(zip(soft, hard, cut(out.sums.T, out.sums.S, out.outcomes), strict=True))
 
 
 def fits(counts: np.ndarray, policy: Policy) -> bool:
@@ -123,7 +123,7 @@ def test_nothing_that_follows_by_adding_or_subtracting_breaks_the_policy(
 ) -> None:
     site = data.draw(sites(policy))
     out = site.protect(policy)
-    T = out.statistics.T
+    T = out.sums.T
     assert np.all(T >= policy.smallest)
     assert fits(T, policy)
     assert np.all(np.abs(T - site.soft.T) <= max(policy.rounding, 1) / 2)
@@ -165,8 +165,8 @@ def test_what_is_in_a_small_cell_makes_no_difference(data: st.DataObject, policy
     other = site._replace(soft=site.soft._replace(S=soft), hard=site.hard._replace(S=hard)).protect(
         policy
     )
-    np.testing.assert_array_equal(other.statistics.T, out.statistics.T)
-    np.testing.assert_array_equal(other.statistics.S, out.statistics.S)
+    np.testing.assert_array_equal(other.sums.T, out.sums.T)
+    np.testing.assert_array_equal(other.sums.S, out.sums.S)
 
 
 @settings(max_examples=150, deadline=None)
@@ -178,7 +178,7 @@ def test_overlap_and_entropy_are_coarse_and_never_too_good(
     out = site.protect(policy)
     unit = policy.smallest * np.log(2.0)
     off = ~np.eye(len(site.Q), dtype=bool)
-    Q, h = out.overlap, out.statistics.h
+    Q, h = out.overlap, out.sums.h
     np.testing.assert_array_equal(Q, Q.T)
     assert not np.diag(Q).any()
     assert np.all(Q[off] >= site.Q[off])
@@ -193,8 +193,8 @@ def test_overlap_and_entropy_are_coarse_and_never_too_good(
     # So a merge that the released numbers allow has no less to gain under the exact Q.
     pairs = np.argwhere(np.triu(off))
     if len(pairs):
-        released = merge_gains(out.statistics, site.prior, pairs, Q[tuple(pairs.T)])
-        exact = merge_gains(out.statistics, site.prior, pairs, site.Q[tuple(pairs.T)])
+        released = merge_gains(out.sums, site.prior, pairs, Q[tuple(pairs.T)])
+        exact = merge_gains(out.sums, site.prior, pairs, site.Q[tuple(pairs.T)])
         assert np.all(released <= exact)
 
 
@@ -204,7 +204,7 @@ def test_without_a_policy_numbers_go_out_as_they_are(data: st.DataObject) -> Non
     none = POLICIES["none"]
     site = data.draw(sites(none))
     out = site.protect(none)
-    for exact, told in zip(site.soft, out.statistics, strict=True):
+    for exact, told in zip(site.soft, out.sums, strict=True):
         np.testing.assert_array_equal(told, exact)
     np.testing.assert_array_equal(out.overlap, site.Q)
     np.testing.assert_array_equal(out.outcomes["death"].positive, site.outcomes["death"].positive)
@@ -218,9 +218,7 @@ def test_the_report_tells_no_more_than_the_released_counts(
 ) -> None:
     site = data.draw(sites(policy))
     out = site.protect(policy, absorbed=2, withheld=1, cost_so_far=3.0)
-    cells = np.concatenate(
-        [out.statistics.T, *(told.ravel() for _, _, told in variables(site, out))]
-    )
+    cells = np.concatenate([out.sums.T, *(told.ravel() for _, _, told in variables(site, out))])
     report = out.report
     assert (report.n_cells, report.n_zero) == (cells.size, (cells == 0).sum())
     assert report.smallest_cell == cells[cells > 0].min()
@@ -277,7 +275,7 @@ def test_a_cell_must_pass_as_a_sum_of_parts_and_row_by_row() -> None:
             prior,
             POLICIES["ons"],
         )
-        assert out.statistics.S.tolist() == [[100.0, 0.0, 0.0]]
+        assert out.sums.S.tolist() == [[100.0, 0.0, 0.0]]
         assert (out.changes.zeroed, out.changes.changed) == (1, 2)
         assert out.changes.largest_change == soft[1]
 
@@ -293,8 +291,8 @@ def test_rounding_takes_no_large_cell_away() -> None:
         uniform_prior(np.array([20]), 0.01, 5),
         POLICIES["opensafely"],
     )
-    assert out.statistics.S.sum() == 250
-    assert set(out.statistics.S.ravel()) == {10.0, 15.0}
+    assert out.sums.S.sum() == 250
+    assert set(out.sums.S.ravel()) == {10.0, 15.0}
 
 
 def test_small_clusters_and_empty_sites_are_refused() -> None:
@@ -337,10 +335,10 @@ def test_the_cost_is_what_the_elbo_falls_with_the_released_posterior(
         return np.append(T, np.zeros(site.prior.n_components - len(T)))
 
     alpha = np.full(site.prior.n_components, site.prior.alpha)
-    expected = fall(alpha, all_components(site.soft.T), all_components(out.statistics.T))
+    expected = fall(alpha, all_components(site.soft.T), all_components(out.sums.T))
     for a, b in pairwise(site.prior.offsets):
-        for counts, told in zip(site.soft.S[:, a:b], out.statistics.S[:, a:b], strict=True):
+        for counts, told in zip(site.soft.S[:, a:b], out.sums.S[:, a:b], strict=True):
             expected += fall(site.prior.eps[a:b], counts, told)
-    cost = release_cost(site.soft, out.statistics, site.prior)
+    cost = release_cost(site.soft, out.sums, site.prior)
     assert cost >= 0
     np.testing.assert_allclose(cost, expected, rtol=1e-8, atol=1e-6)

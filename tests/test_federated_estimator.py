@@ -24,7 +24,7 @@ from fedmerdel import (
 from fedmerdel.site.assign import assign
 from fedmerdel.site.assign import score_samples as score_under
 from fedmerdel.sums.elbo import elbo
-from tests.test_sklearn_checks import needs_continuous_data
+from tests.continuous import needs_continuous_data
 
 TABLE = simulate(1500, 30, 4, beta=(0.3, 0.3), random_state=3)
 HOSPITALS = np.array(["york", "hull", "leeds"])[np.arange(1500) % 3]
@@ -72,9 +72,9 @@ def test_frozen_labels_follow_the_lineage(fitted: FedMerDel) -> None:
 
 def test_bound_and_sums_are_those_of_the_model(fitted: FedMerDel) -> None:
     model = fitted.model_
-    assert fitted.lower_bound_ == model.lower_bound == elbo(model.statistics, model.prior)
+    assert fitted.lower_bound_ == model.lower_bound == elbo(model.sums, model.prior)
     assert model.prior.n_components == 3 * 8
-    assert model.statistics.T.sum() == pytest.approx(1500)
+    assert model.sums.T.sum() == pytest.approx(1500)
 
 
 def test_predictions_are_of_the_global_model(fitted: FedMerDel) -> None:
@@ -200,7 +200,7 @@ def test_a_site_of_one_row() -> None:
 def test_weights_count_like_rows() -> None:
     weights = np.full(1500, 2.0)
     twice = FedMerDel(8, random_state=0).fit(TABLE.X, groups=HOSPITALS, sample_weight=weights)
-    assert twice.model_.statistics.T.sum() == pytest.approx(3000)
+    assert twice.model_.sums.T.sum() == pytest.approx(3000)
     assert twice.n_clusters_ == 4
 
 

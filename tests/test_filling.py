@@ -7,6 +7,7 @@ from math import exp, factorial
 
 import numpy as np
 import pytest
+from fedmerdel.centre.centre_prior import centre_prior
 from sklearn.metrics import adjusted_rand_score
 
 from fedmerdel import (
@@ -21,7 +22,6 @@ from fedmerdel import (
     simulate,
 )
 from fedmerdel.centre import filling
-from fedmerdel.centre.centre_prior import centre_prior
 from fedmerdel.centre.summaries import side_by_side
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.sums import Sums
@@ -31,7 +31,7 @@ from tests.federations import made_study, summary_of
 def unfilled(model: GlobalModel) -> GlobalModel:
     """Return the model with zeros taken for none."""
     found = replace(model)
-    found.__dict__.update(statistics=model.told, prior=model.told_prior)
+    found.__dict__.update(statistics=model.released_sums, prior=model.released_prior)
     return found
 
 
@@ -63,17 +63,17 @@ def test_filled_counts_make_a_better_model(federation) -> None:
 
 def test_rows_and_the_elbo_are_those_that_were_told(federation) -> None:
     model = federation[0]
-    np.testing.assert_array_equal(model.statistics.T, model.told.T)
+    np.testing.assert_array_equal(model.sums.T, model.released_sums.T)
     assert model.lower_bound == unfilled(model).lower_bound
-    assert np.any(model.statistics.S != model.told.S)
+    assert np.any(model.sums.S != model.released_sums.S)
 
 
 def test_exact_counts_stay_as_they_are(federation) -> None:
     _, X, _, site = federation
     study = replace(draft_study(X, name="exact"), policy=policy_named("none"))
     model = merge_sites(study, [fit_site(study, X[site == b], f"site {b}") for b in range(2)])
-    assert model.statistics is model.told
-    assert model.prior is model.told_prior
+    assert model.sums is model.released_sums
+    assert model.prior is model.released_prior
 
 
 def expected_below_slowly(mean: float, limit: int) -> float:
@@ -93,7 +93,7 @@ def test_a_last_step_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     model = merge_sites(study, [first, second])
     model = replace(model, groups=(np.array([0, 1]),))  # together, whatever the merge says
     monkeypatch.setattr(filling, "STEPS", 1)
-    found = model.statistics
+    found = model.sums
     # First as if alike: shares of the level until they settle, then once with the cluster's own.
     limit, share = 8, 100 / 1000
     for _ in range(10):

@@ -26,7 +26,6 @@ from fedmerdel import (
     simulate,
 )
 from fedmerdel.fitting.passes import Workers
-from fedmerdel.release.folder import summary_files
 from fedmerdel.site import local_fit
 from fedmerdel.site.check import check_site
 from fedmerdel.site.fit_site import prepare_release
@@ -38,44 +37,6 @@ from fedmerdel.study.priors import study_prior
 from fedmerdel.sums.elbo import elbo
 from tests.drawn import seeds
 from tests.reference import Dense, e_step, m_step, overlap_matrix, statistics_from
-
-NAMES = ("a", "b", "c", "d")
-LEVELS = (("0", "1"), ("false", "true"), ("low", "mid", "high"), ("0", "1"))
-KINDS: tuple[Any, ...] = ("integer", "boolean", "text", "integer")
-CODEBOOK = Codebook(tuple(Variable(*v) for v in zip(NAMES, LEVELS, KINDS, strict=True)))
-N_LEVELS = np.array([2, 2, 3, 2])
-EXACT = policy_named("none")
-
-
-def study(**options: Any) -> Study:
-    return Study("s", CODEBOOK, **{"max_clusters": 5, "policy": EXACT, **options})
-
-
-def level_numbers(n_rows: int, seed: int, rare: float = 0.2, missing: float = 0.1) -> np.ndarray:
-    """Two kinds of rows, with entries off their kind, and missing ones (-1)."""
-    rng = np.random.default_rng(seed)
-    kind = rng.random(n_rows) < 0.4
-    X = np.where(kind[:, None], N_LEVELS - 1, 0)
-    off = np.column_stack([rng.integers(0, n, n_rows) for n in N_LEVELS])
-    X = np.where(rng.random(X.shape) < rare, off, X)
-    X[rng.random(X.shape) < missing] = -1
-    return X
-
-
-def frame_of(X: np.ndarray, seed: int = 0) -> pd.DataFrame:
-    """The rows as a hospital has them, with what no study names, and an outcome."""
-    rng = np.random.default_rng(seed)
-    dtypes = ("Int64", "boolean", "str", "Int64")
-    columns: dict[str, Any] = {}
-    for j, (variable, dtype) in enumerate(zip(CODEBOOK.variables, dtypes, strict=True)):
-        known = [*variable.values, None]
-        columns[variable.name] = pd.array([known[at] for at in X[:, j]], dtype=dtype)
-    died = [[0, 1, None][at] for at in rng.choice(3, len(X), p=[0.8, 0.1, 0.1])]
-    columns["died"] = pd.array(died, dtype="Int64")
-    columns["born"] = pd.Timestamp("1960-01-01") + pd.to_timedelta(np.arange(len(X)), "D")
-    columns["bmi"] = rng.normal(27, 4, len(X))
-    columns["note"] = [f"SECRET {n}" for n in range(len(X))]
-    return pd.DataFrame(columns)
 
 
 def test_without_a_policy_the_sums_are_exact() -> None:
@@ -89,15 +50,15 @@ def test_without_a_policy_the_sums_are_exact() -> None:
     log_r = e_step(dense, theta)
     oracle = statistics_from(m_step(dense, log_r))
     assert summary.n_clusters > 1
-    np.testing.assert_allclose(summary.statistics.T, oracle.T, rtol=1e-9)
-    np.testing.assert_allclose(summary.statistics.S, oracle.S, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(summary.statistics.h, oracle.h, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(summary.sums.T, oracle.T, rtol=1e-9)
+    np.testing.assert_allclose(summary.sums.S, oracle.S, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(summary.sums.h, oracle.h, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(
-        summary.overlap, overlap_matrix(log_r, dense.weights) * (1 - np.eye(len(oracle.T))),
+        summary.sums.Q, overlap_matrix(log_r, dense.weights) * (1 - np.eye(len(oracle.T))),
         rtol=1e-8, atol=1e-8,
     )  # fmt: skip
     died = table["died"].fillna(-1).to_numpy()
-    counts = summary.outcomes["died"]
+    counts = summary.sums.outcomes["died"]
     np.testing.assert_allclose(counts.positive, np.exp(log_r)[died == 1].sum(axis=0))
     np.testing.assert_allclose(counts.observed, np.exp(log_r)[died >= 0].sum(axis=0))
     assert summary.elbo == pytest.approx(elbo(oracle, prior))
@@ -135,7 +96,7 @@ def test_what_leaves_obeys_its_policy(
     cells = summary.cells()
     assert np.all((cells == 0) | (cells >= policy.smallest))
     np.testing.assert_array_equal(cells % max(policy.rounding, 1), 0)
-    (T, S, h), Q = summary.statistics, summary.overlap
+    (T, S, h), Q = summary.sums, summary.sums.Q
     for part in np.split(S, CODEBOOK.level_offsets[1:-1], axis=1):
         rest = T[:, None] - part
         assert np.all((rest == 0) | (rest >= policy.smallest))
@@ -143,10 +104,10 @@ def test_what_leaves_obeys_its_policy(
     steps = np.concatenate([(-h / unit), (Q / unit).ravel()])
     np.testing.assert_allclose(steps, steps.round(), atol=1e-9)
     if small_clusters == "absorb":
-        assert summary.report.withheld == 0
+        assert summary.account.withheld == 0
         assert abs(summary.n_rows - n_rows) <= summary.n_clusters * max(policy.rounding, 1)
     else:
-        assert summary.report.absorbed == 0
+        assert summary.account.absorbed == 0
 
 
 @pytest.mark.parametrize("small_clusters", ["absorb", "withhold"])
@@ -168,8 +129,8 @@ def test_rows_of_weight_zero_do_not_hide_one_person() -> None:
     table = frame_of(X)
     table["died"] = pd.array((np.arange(220) < 21).astype(int), dtype="Int64")
     summary = fit_site(agreed, table, "leeds", sample_weight=weights)
-    assert summary.statistics.S[0, 1] == 0
-    assert summary.outcomes["died"].positive[0] == 0
+    assert summary.sums.S[0, 1] == 0
+    assert summary.sums.outcomes["died"].positive[0] == 0
 
 
 def test_same_seed_same_bytes_on_any_number_of_threads() -> None:
@@ -206,7 +167,7 @@ def test_batches_without_weight_are_left_out(monkeypatch: pytest.MonkeyPatch) ->
         summary = fit_site(study(), table, "leeds", sample_weight=weights)
         assert summary.n_rows == pytest.approx(50)
         if batch == 1000:
-            np.testing.assert_allclose(summary.statistics.S, expected.statistics.S)
+            np.testing.assert_allclose(summary.sums.S, expected.sums.S)
 
 
 @pytest.mark.parametrize("name", ["a", "died"])
@@ -215,7 +176,7 @@ def test_a_column_that_is_all_missing(name: str, tmp_path: Path) -> None:
     table.to_csv(tmp_path / "t.csv", index=False)
     for source in (table, tmp_path / "t.csv"):
         summary = fit_site(study(outcomes=("died",)), source, "leeds")
-        told = summary.statistics.S[:, :2] if name == "a" else summary.outcomes["died"].observed
+        told = summary.sums.S[:, :2] if name == "a" else summary.sums.outcomes["died"].observed
         np.testing.assert_array_equal(told, 0)
 
 

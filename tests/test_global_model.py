@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,25 +12,15 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 from fedmerdel import FedMerDel, bayes_labels, simulate
-from fedmerdel.errors import DataError, FedMerDelError, OptionError
-from fedmerdel.model.global_model import GlobalModel, merge_sites
+from fedmerdel.centre.federation import Federation, merge_sites
+from fedmerdel.errors import DataError, OptionError
 from fedmerdel.records.simulate import SimulatedTable
-from fedmerdel.release import SiteSummary
+from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.sums.search import Search
 from tests.federations import Federation, binary, federations, made_study, summary_of
 
 SEARCHES: list[Search] = ["exact", "tree", "greedy", "random"]
-
-
-def assert_same(one: GlobalModel, other: GlobalModel) -> None:
-    assert one.sites == other.sites
-    assert [group.tolist() for group in one.groups] == [group.tolist() for group in other.groups]
-    for a, b in zip(one.statistics, other.statistics, strict=True):
-        assert a.tobytes() == b.tobytes()
-    assert one.lower_bound == other.lower_bound
-    assert one.lineage == other.lineage
-    assert (one.search, one.criterion) == (other.search, other.criterion)
 
 
 @settings(max_examples=40, deadline=None)
@@ -66,14 +54,14 @@ def test_lineage_tells_where_each_local_cluster_went(
     assert [(a.site, a.local_cluster) for a in model.lineage] == every
     rows = np.zeros((len(sent), model.n_clusters))
     for ancestor in model.lineage:
-        own = sent[model.sites.index(ancestor.site)].statistics.T[ancestor.local_cluster]
+        own = sent[model.sites.index(ancestor.site)].sums.T[ancestor.local_cluster]
         assert ancestor.rows == own
         assert every.index((ancestor.site, ancestor.local_cluster)) in model.groups[
             ancestor.cluster
         ]  # fmt: skip
         rows[model.sites.index(ancestor.site), ancestor.cluster] += own
     np.testing.assert_array_equal(model.site_rows, rows)
-    np.testing.assert_allclose(rows.sum(axis=0), model.statistics.T)
+    np.testing.assert_allclose(rows.sum(axis=0), model.sums.T)
     np.testing.assert_allclose(rows.sum(axis=1), [s.n_rows for s in sent])
 
 
@@ -100,16 +88,6 @@ STUDY = made_study(np.array([2, 2]))
 def sent_by(*sites: str, study: Any = STUDY) -> list[SiteSummary]:
     stats = binary([[0.1, 0.9], [0.9, 0.1]], [60, 40])
     return [summary_of(study, site, stats, np.zeros((2, 2)), {}) for site in sites]
-
-
-@contextmanager
-def refused(error: type[FedMerDelError], *words: str) -> Iterator[None]:
-    """One line, of this kind of error, that holds these words."""
-    with pytest.raises(error) as found:
-        yield
-    message = str(found.value)
-    assert "\n" not in message
-    assert all(word in message for word in words), message
 
 
 def test_what_can_not_be_merged_is_refused() -> None:

@@ -21,11 +21,9 @@ from fedmerdel.sums.cuts import Cuts, FirstHalves, split_gains
 from fedmerdel.sums.expectations import Expectations, expectations
 from fedmerdel.sums.prior import uniform_prior
 from tests import reference
-from tests.drawn import dense_tables, max_states, random_theta, seeds
+from tests.drawn import dense_tables, largest, max_states, mixed_table, random_theta, seeds
 from tests.drawn import tables_and_expectations as drawn_tables
 from tests.reference import Dense, by_variable, packed
-from tests.test_kernels import largest
-from tests.test_passes import mixed_table
 
 ONE = Workers(1)
 many = settings(max_examples=60, deadline=None)

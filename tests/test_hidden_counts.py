@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from fedmerdel.release.disclosure import hidden_below, protect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import poisson
 
 from fedmerdel.release.cells import HardCounts
-from fedmerdel.release.disclosure import hidden_below, protect
 from fedmerdel.release.hidden import expected_below, filled
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 from fedmerdel.sums.expectations import Expectations
@@ -100,7 +100,7 @@ def made_site(
     prior = uniform_prior(n_levels, 0.01, K)
     out = protect(own, HardCounts(own.T, own.S), Q, prior, policy)
     released = Sums(np.zeros(K), np.zeros_like(S), np.zeros(K))
-    for whole, part in zip(released, out.statistics, strict=True):
+    for whole, part in zip(released, out.sums, strict=True):
         whole[told] = part
     # Any constant in ln rho of all clusters is the same clusters.
     sent = Expectations(np.log(weights) - 3.0, np.log(np.concatenate(phi, axis=1)))
@@ -225,8 +225,8 @@ def test_what_is_filled_in_is_the_mean_of_what_was_hidden(policy: Policy) -> Non
     prior = uniform_prior(np.array([2]), 0.01, K)
     out = protect(true, HardCounts(true.T, true.S), np.zeros((K, K)), prior, policy)
     sent = Expectations(np.zeros(K), np.tile(np.log([mean, rows - mean]), (K, 1)))
-    found = filled(out.statistics, sent, prior.offsets, policy, np.ones(K, dtype=bool))
-    hidden = out.statistics.S[:, 0] == 0
+    found = filled(out.sums, sent, prior.offsets, policy, np.ones(K, dtype=bool))
+    hidden = out.sums.S[:, 0] == 0
     assert 100 < hidden.sum() < K
     error = X[hidden].std() / np.sqrt(hidden.sum())
     assert abs(found.S[hidden, 0].mean() - X[hidden].mean()) < 4 * error + 0.02

@@ -53,10 +53,6 @@ def assert_statistics(found: Sums, expected: Sums, scale: float) -> None:
     np.testing.assert_allclose(found.h, expected.h, **tolerance)
 
 
-def largest(theta: Expectations) -> float:
-    return max(1.0, float(np.abs(theta.log_levels).max()))
-
-
 @many
 @given(tables_and_expectations(), max_states)
 def test_expect_and_count(drawn: tuple[Dense, Expectations], states: int) -> None:

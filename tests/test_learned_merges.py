@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.model.global_model import GlobalModel, merge_sites
-from fedmerdel.release import SiteSummary
+from fedmerdel.centre.federation import Federation, merge_sites
+from fedmerdel.release.summary import SiteSummary
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.learning import learning_of, settled
@@ -60,7 +60,7 @@ def test_the_bound_is_at_least_that_of_all_clusters_apart(
     slack = 1e-6 * max(1.0, abs(before.lower_bound))
     assert model.lower_bound >= before.lower_bound - slack
     # Under its own prior too.
-    assert model.lower_bound >= elbo(before.statistics, model.prior) - slack
+    assert model.lower_bound >= elbo(before.sums, model.prior) - slack
     true = federation.true_elbo(list(model.groups), model.prior)
     assert model.lower_bound <= true + 1e-8 * max(1.0, abs(true))
     site = federation.local().site
@@ -205,7 +205,7 @@ def test_sites_vote_on_variables(
     np.testing.assert_array_equal(model.row_prior.inclusion, [name in expected for name in
                                                               ("v0", "v1", "v2")])  # fmt: skip
     # Rows are told by these variables alone.
-    told = expectations(model.statistics, model.row_prior).log_levels.reshape(-1, 3, 2)
+    told = expectations(model.sums, model.row_prior).log_levels.reshape(-1, 3, 2)
     for j, name in enumerate(("v0", "v1", "v2")):
         assert np.any(told[:, j]) == (name in expected)
 

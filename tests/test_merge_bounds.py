@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedmerdel.centre.federation import Federation, merge_sites
 from fedmerdel.errors import DataError
-from fedmerdel.model.global_model import GlobalModel, merge_sites
-from fedmerdel.release import OutcomeCounts, SiteSummary
+from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 from fedmerdel.study.priors import study_prior
 from fedmerdel.study.study import Study
@@ -21,7 +21,7 @@ from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.merging import LocalClusters, Merging, local_clusters, merged_statistics
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.search import Search, merge_best_first, move_singly, search_groups
-from fedmerdel.sums.sums import Sums
+from fedmerdel.sums.sums import OutcomeCounts, Sums
 from tests.drawn import seeds
 from tests.federations import (
     Federation,
@@ -152,7 +152,7 @@ def sent(site: str, **changed: object) -> SiteSummary:
 def test_the_prior_has_the_components_of_all_sites() -> None:
     model = merge_sites(STUDY, [sent("hull"), sent("leeds"), sent("york")])
     assert model.prior.n_components == 18
-    assert model.lower_bound == elbo(model.statistics, study_prior(STUDY, 18))
+    assert model.lower_bound == elbo(model.sums, study_prior(STUDY, 18))
     assert model.remove("leeds").prior.n_components == 12
 
 

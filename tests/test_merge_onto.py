@@ -21,23 +21,9 @@ from fedmerdel import (
     update_site,
 )
 from fedmerdel.centre import summaries
-from fedmerdel.centre.rounds import begin
+from fedmerdel.centre.rounds import first_state
 from fedmerdel.study.policy import POLICIES
-from fedmerdel.sums.expectations import Expectations
-from tests.test_rounds import Made, exchange, made, noisy, replies_of, summary_from
-
-BINARY = (2,) * 20
-
-
-def small_sites(seed: int, **options: Any) -> Made:
-    """Fifteen sites of 100 rows each: what one of them sees of four clusters is little."""
-    plain: dict[str, Any] = {
-        "levels": BINARY,
-        "beta": (0.5, 1.0),
-        "prior": "learned",
-        "max_clusters": 8,
-    }
-    return made(seed, 1500, 15, 4, **{**plain, **options})
+from tests.round_trips import Made, made, noisy, play, replies_of, summary_from
 
 
 def one_shot(federation: Made) -> GlobalModel:
@@ -48,7 +34,7 @@ def one_shot(federation: Made) -> GlobalModel:
 def path_of(model: GlobalModel, federation: Made, times: int) -> tuple[GlobalModel, list[float]]:
     bounds = [model.lower_bound]
     for _ in range(times):
-        model = exchange(model, federation.tables)
+        model = play(model, federation.tables)
         bounds.append(model.lower_bound)
     return model, bounds
 
@@ -119,7 +105,7 @@ def test_a_cluster_of_few_stray_rows_is_deleted() -> None:
             # The clusters left are sent out; the exchange after it decides.
             assert bounds[3] > bounds[1]
             # Without the rows of a site nobody knows what they would lose.
-            before = exchange(begun, federation.tables)
+            before = play(begun, federation.tables)
             most = merge_onto(before, replies_of(before, federation.tables)[1:])
             assert most.record[-1].move != "delete"
     assert moves.count("delete") >= 2
@@ -128,31 +114,25 @@ def test_a_cluster_of_few_stray_rows_is_deleted() -> None:
 # Guesses.
 
 
-def nonsense(model: GlobalModel, seed: int) -> GlobalModel:
-    rng, shape = np.random.default_rng(seed), model.course.sent.log_levels.shape
-    wild = Expectations(rng.normal(0, 3, shape[:1]), rng.normal(0, 3, shape))
-    return dataclasses.replace(model, next_course=model.course._replace(sent=wild, divergence=None))
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_a_guess_that_is_worse_is_taken_back(seed: int, tmp_path: Path) -> None:
     federation = small_sites(seed)
-    model = exchange(federation.begun(noisy(federation.labels, 0.2, seed)), federation.tables, 2)
+    model = play(federation.begun(noisy(federation.labels, 0.2, seed)), federation.tables, 2)
     guess = nonsense(model, seed)
-    back = exchange(guess, federation.tables)
+    back = play(guess, federation.tables)
     step = back.record[-1]
     assert (step.move, step.n_clusters, step.number) == ("taken back", model.n_clusters, 3)
     assert step.elbo is not None
     assert step.elbo < model.lower_bound
     assert back.lower_bound == model.lower_bound
     assert back.summaries is guess.summaries
-    for one, other in zip(back.statistics, model.statistics, strict=True):
+    for one, other in zip(back.sums, model.sums, strict=True):
         assert one.tobytes() == other.tobytes()
     # Nothing is guessed next: the model's own clusters are sent out, and lead on.
-    own = begin(model.statistics, model.row_prior, 3).sent
+    own = first_state(model.sums, model.row_prior, 3).sent
     assert back.broadcast.clusters.log_levels.tobytes() == own.log_levels.tobytes()
     assert back.broadcast.number == 4
-    after = exchange(back, federation.tables)
+    after = play(back, federation.tables)
     assert after.lower_bound > model.lower_bound
     assert after.record[-1].move != "taken back"
 
@@ -163,7 +143,7 @@ def test_nothing_falls_whatever_is_guessed(seed: int) -> None:
     model = federation.begun(noisy(federation.labels, 0.4, seed))
     bounds = [model.lower_bound]
     for at in range(9):
-        model = exchange(nonsense(model, at) if at % 3 == 2 else model, federation.tables)
+        model = play(nonsense(model, at) if at % 3 == 2 else model, federation.tables)
         bounds.append(model.lower_bound)
     assert_never_falls(bounds)
     assert [step.move for step in model.record].count("taken back") >= 3
@@ -175,7 +155,7 @@ def test_nothing_falls_whatever_is_guessed(seed: int) -> None:
 @pytest.fixture(scope="module")
 def three() -> tuple[Made, GlobalModel]:
     federation = made(2, 600, 3, 3, prior="learned")
-    return federation, exchange(one_shot(federation), federation.tables, 2)
+    return federation, play(one_shot(federation), federation.tables, 2)
 
 
 def test_an_absent_site_is_carried_with_its_last_reply(three: tuple[Made, GlobalModel]) -> None:
@@ -186,8 +166,8 @@ def test_an_absent_site_is_carried_with_its_last_reply(three: tuple[Made, Global
     assert model.record[-1].stale == ()
     assert found.sites == model.sites
     assert found.summaries[1] is model.summaries[1]
-    assert found.statistics.T.sum() == pytest.approx(600)
-    after = exchange(found, federation.tables)
+    assert found.sums.T.sum() == pytest.approx(600)
+    after = play(found, federation.tables)
     assert after.record[-1].stale == ()
     assert_never_falls([model.lower_bound, found.lower_bound, after.lower_bound])
     twice = merge_onto(found, replies_of(found, {"s02": federation.tables["s02"]}))
@@ -199,14 +179,14 @@ def test_a_late_site_joins_by_a_reply() -> None:
     early = {site: federation.tables[site] for site in ("s00", "s02")}
     study = federation.study
     model = merge_sites(study, [fit_site(study, X, site) for site, X in early.items()])
-    model = exchange(model, early, 2)
+    model = play(model, early, 2)
     late = merge_onto(model, replies_of(model, federation.tables))
     assert late.sites == ("s00", "s01", "s02")
     assert late.record[-1].stale == ()
     assert late.prior.n_components == 3 * study.max_clusters
-    assert late.statistics.T.sum() == pytest.approx(600)
+    assert late.sums.T.sum() == pytest.approx(600)
     assert late.record[-1].move != "taken back"  # of more rows, so lower, and no worse
-    assert_never_falls([late.lower_bound, exchange(late, federation.tables).lower_bound])
+    assert_never_falls([late.lower_bound, play(late, federation.tables).lower_bound])
 
 
 def test_a_site_that_leaves_takes_all_its_counts_along(three: tuple[Made, GlobalModel]) -> None:
@@ -215,9 +195,9 @@ def test_a_site_that_leaves_takes_all_its_counts_along(three: tuple[Made, Global
     assert less.sites == ("s00", "s02")
     assert less.n_clusters == model.n_clusters
     others = [summary for summary in model.summaries if summary.site != "s01"]
-    totals = [sum(getattr(s.statistics, part) for s in others) for part in ("T", "S")]
+    totals = [sum(getattr(s.sums, part) for s in others) for part in ("T", "S")]
     order = np.argsort(-totals[0], kind="stable")
-    for found, total in zip(less.statistics[:2], totals, strict=True):
+    for found, total in zip(less.sums[:2], totals, strict=True):
         assert found.tobytes() == total[order].tobytes()
     rest = {site: federation.tables[site] for site in less.sites}
     after, bounds = path_of(less, made(2, 600, 3, 3)._replace(tables=rest), 3)
@@ -252,7 +232,7 @@ def test_mistakes_at_the_centre_are_one_line(three: tuple[Made, GlobalModel]) ->
     fresh = fit_site(study, federation.tables["s00"], "s00")
     following = merge_onto(model, replies)
     other = dataclasses.replace(study, seed=9)
-    foreign = summary_from(other, "s09", replies[0].statistics)
+    foreign = summary_from(other, "s09", replies[0].sums)
     cases: list[tuple[list[Any], str]] = [
         ([], "no summary was given"),
         ([fresh], "no site has replied to this model"),
@@ -289,7 +269,7 @@ def test_under_a_policy_exchanges_don_t_drift_away_from_the_rows(
     for fill in (True, False):
         if not fill:
             monkeypatch.setattr(summaries, "filled", lambda stats, *_: stats)
-        record = exchange(first, federation.tables, 8).record
+        record = play(first, federation.tables, 8).record
         told = [step.elbo for step in record]
         assert all(bound is not None for bound in told)
         assert all(step.move == "" for step in record)
@@ -300,13 +280,13 @@ def test_under_a_policy_exchanges_don_t_drift_away_from_the_rows(
 
 def test_under_a_policy_the_elbo_is_unknown_where_a_site_is_absent() -> None:
     federation = made(2, 900, 3, 3, prior="fixed", policy=POLICIES["ohdsi"])
-    model = exchange(one_shot(federation), federation.tables)
+    model = play(one_shot(federation), federation.tables)
     assert model.record[-1].elbo is not None
     found = merge_onto(model, [update_site(model, federation.tables["s00"], "s00")])
     assert found.record[-1].stale == ("s01", "s02")
     assert found.record[-1].elbo is None
-    assert exchange(found, federation.tables).record[-1].elbo is not None
+    assert play(found, federation.tables).record[-1].elbo is not None
     less = found.remove("s02")
-    assert less.statistics.T.sum() < found.statistics.T.sum()
+    assert less.sums.T.sum() < found.sums.T.sum()
     rest = {site: federation.tables[site] for site in ("s00", "s01")}
-    assert exchange(less, rest, 2).sites == ("s00", "s01")
+    assert play(less, rest, 2).sites == ("s00", "s01")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.model.global_model import GlobalModel, merge_sites
+from fedmerdel.centre.federation import Federation, merge_sites
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.learning import Learned
 from fedmerdel.sums.merging import Merging, merged_statistics

@@ -269,8 +269,8 @@ def test_every_variable_of_a_study_has_the_level_whichever_site_needs_it() -> No
     summaries = [fit_site(study, rows, f"site {b}") for b, rows in enumerate(tables)]
     model = merge_sites(study, summaries)
     gone = int(np.isnan(tables[0][:, 0]).sum())
-    assert model.statistics.S[:, 2].sum() == pytest.approx(gone)
-    assert model.statistics.S[:, :3].sum() == pytest.approx(900)
+    assert model.sums.S[:, 2].sum() == pytest.approx(gone)
+    assert model.sums.S[:, :3].sum() == pytest.approx(900)
     named = {(c.variable, c.level) for c in describe(model)[0].conditions}
     assert ("x0", "(missing)") in named
     assert ("x11", "(missing)") in named

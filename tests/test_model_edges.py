@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
+from fedmerdel.centre.federation import merge_sites
 from fedmerdel.errors import FileError
-from fedmerdel.model.global_model import GlobalModel, merge_sites
-from fedmerdel.release import OutcomeCounts
+from fedmerdel.sums.sums import OutcomeCounts
 from tests.federations import binary, made_study, summary_of
 
 

@@ -9,39 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedmerdel.centre.federation import Federation, merge_sites
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.model.global_model import GlobalModel, merge_sites
-from fedmerdel.release import OutcomeCounts
 from fedmerdel.release.summary import SiteSummary
-from tests.federations import Federation, binary, federations, made_study, summary_of
-from tests.test_global_model import assert_same, refused
+from tests.federations import Federation, federations
+from tests.stored import assert_same, refused
 
 FILES = ["broadcast", "clusters.csv", "lineage.csv", "model.json", "sites", "study.toml"]
-
-
-def made(*sites: str, seed: int = 1) -> GlobalModel:
-    """Three sites with clusters of two kinds, deaths counted."""
-    study = made_study(np.full(16, 2), outcomes=("death",), seed=seed)
-    one, two = [0.9, 0.9, 0.1, 0.1] * 4, [0.1, 0.1, 0.9, 0.8] * 4
-    deaths = {"death": OutcomeCounts(np.array([3.0, 20.0]), np.array([30.0, 60.0]))}
-    stats = binary([one, two], [33.3, 61.7])
-    return merge_sites(
-        study,
-        [summary_of(study, s, stats, np.zeros((2, 2)), deaths) for s in sites or ("hull", "leeds")],
-    )
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {
-        str(file.relative_to(folder)): file.read_bytes()
-        for file in sorted(folder.rglob("*"))
-        if file.is_file()
-    }
 
 
 @settings(max_examples=25, deadline=None)

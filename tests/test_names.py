@@ -20,9 +20,8 @@ from fedmerdel.centre.lineage import Ancestor
 from fedmerdel.model.names import LONGEST, UNSEEN, carried, inherited
 from fedmerdel.model.names_file import names_text, read_names
 from tests.federations import binary, made_study, summary_of
-from tests.test_merge_onto import nonsense, small_sites
-from tests.test_model_folder import content, made
-from tests.test_rounds import exchange, noisy, replies_of
+from tests.round_trips import noisy, nonsense, play, replies_of, small_sites
+from tests.stored import content, made
 
 ODD = '<b>"Stroke" & old, frail; x\u00e6\u05d0\U0001f600</b>'
 
@@ -267,7 +266,7 @@ def test_names_stay_with_their_clusters_when_sites_come_and_go() -> None:
     two = two.named({0: "first", 1: "second"})
     # Now the second is larger, and there is a third.
     three = two.add(sent("leeds", 10, 240, 330))
-    assert three.statistics.T.tolist() == pytest.approx([490, 410, 330])
+    assert three.sums.T.tolist() == pytest.approx([490, 410, 330])
     assert three.names == ("second", "first", "")
     assert three.named({2: "third"}).remove("leeds").names == ("first", "second")
     assert three.named({2: "third"}).remove("hull").names == ("third", "second", "first")
@@ -292,12 +291,12 @@ def test_names_are_carried_to_clusters_made_from_theirs() -> None:
 def kind(model: GlobalModel, name: str) -> np.ndarray:
     """Shares of the levels in the cluster of this name."""
     k = model.names.index(name)
-    return np.asarray(model.statistics.S[k] / model.statistics.T[k])
+    return np.asarray(model.sums.S[k] / model.sums.T[k])
 
 
 def nearest(model: GlobalModel, shares: np.ndarray) -> int:
     """The cluster with the most similar shares."""
-    own = model.statistics.S / model.statistics.T[:, None]
+    own = model.sums.S / model.sums.T[:, None]
     return int(np.abs(own - shares).sum(axis=1).argmin())
 
 
@@ -307,7 +306,7 @@ def test_names_follow_clusters_through_exchanges_and_the_folder(tmp_path: Path) 
     begun = model
     for number in range(4):
         model.save(tmp_path / str(number))
-        model = exchange(GlobalModel.load(tmp_path / str(number)), federation.tables)
+        model = play(GlobalModel.load(tmp_path / str(number)), federation.tables)
         assert sorted(model.names) == list("ABCD")
         for name in "ABCD":
             assert nearest(begun, kind(model, name)) == begun.names.index(name)
@@ -324,8 +323,8 @@ def test_the_larger_part_of_a_split_keeps_the_name() -> None:
     coarse = federation.begun(np.where(federation.labels == 3, 2, federation.labels))
     model = coarse.named(dict(enumerate("ABC")))
     for _ in range(8):
-        parents, before = model.course.parents, model
-        model = exchange(model, federation.tables)
+        parents, before = model.round_state.parents, model
+        model = play(model, federation.tables)
         if model.n_clusters > before.n_clusters:
             break
     assert model.n_clusters == 4
@@ -352,15 +351,15 @@ def test_the_larger_one_of_a_merge_keeps_its_name(monkeypatch: pytest.MonkeyPatc
         return merged, course
 
     monkeypatch.setattr(onto, "_merged", watched)
-    model = exchange(model, federation.tables, 6)
+    model = play(model, federation.tables, 6)
     assert model.n_clusters == 4
     assert merges
     for found, plan, merged in merges:
         assert merged.n_clusters < found.n_clusters
         for parts in plan.clusters:
-            largest = max(parts, key=lambda k: found.statistics.T[k])
-            rows = found.statistics.T[parts].sum()
-            at = int(np.abs(merged.statistics.T - rows).argmin())
+            largest = max(parts, key=lambda k: found.sums.T[k])
+            rows = found.sums.T[parts].sum()
+            at = int(np.abs(merged.sums.T - rows).argmin())
             assert merged.names[at] == found.names[largest]
 
 
@@ -370,7 +369,7 @@ def test_a_cluster_that_is_deleted_takes_its_name_along() -> None:
         federation = small_sites(seed)
         stray = np.random.default_rng(seed).random(1500) < 0.02
         model = federation.begun(np.where(stray, 4, federation.labels))
-        model = exchange(model.named({k: f"n{k}" for k in range(5)}), federation.tables, 5)
+        model = play(model.named({k: f"n{k}" for k in range(5)}), federation.tables, 5)
         assert sorted(model.names) == ["n0", "n1", "n2", "n3"]
         moves += [step.move for step in model.record]
     assert "delete" in moves
@@ -378,16 +377,16 @@ def test_a_cluster_that_is_deleted_takes_its_name_along() -> None:
 
 def test_what_is_taken_back_keeps_all_names() -> None:
     federation = small_sites(0)
-    model = exchange(federation.begun(noisy(federation.labels, 0.2, 0)), federation.tables, 2)
+    model = play(federation.begun(noisy(federation.labels, 0.2, 0)), federation.tables, 2)
     model = model.named({0: "A", 2: "C"})
-    back = exchange(nonsense(model, 0), federation.tables)
+    back = play(nonsense(model, 0), federation.tables)
     assert back.record[-1].move == "taken back"
     assert back.names == model.names == ("A", "", "C", "")
 
 
 def test_a_site_that_leaves_after_exchanges_leaves_the_names() -> None:
     federation = small_sites(0)
-    model = exchange(federation.begun(federation.labels), federation.tables)
+    model = play(federation.begun(federation.labels), federation.tables)
     model = model.named(dict(enumerate("ABCD")))
     less = model
     for site in model.sites[:12]:

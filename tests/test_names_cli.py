@@ -11,7 +11,7 @@ import pytest
 from fedmerdel import GlobalModel
 from fedmerdel.model.names import UNSEEN
 from tests.command_line import SITES, Said, done, files, refused
-from tests.test_model_folder import content, made
+from tests.stored import content, made
 from tests.test_rounds_cli import first_merge
 
 Run = Callable[..., Said]

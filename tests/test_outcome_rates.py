@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fedmerdel.model.outcomes import Rate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
+from fedmerdel.centre.federation import merge_sites
 from fedmerdel.model.describe import describe
-from fedmerdel.model.global_model import merge_sites
-from fedmerdel.model.outcomes import Rate
-from fedmerdel.release import OutcomeCounts
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
-from fedmerdel.sums.sums import Sums
+from fedmerdel.sums.sums import OutcomeCounts, Sums
 from tests.federations import made_study, summary_of
 
 RULES = [policy for name, policy in POLICIES.items() if name != "none"]

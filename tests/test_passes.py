@@ -19,7 +19,7 @@ from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.sums.elbo import all_pairs
 from fedmerdel.sums.prior import uniform_prior
 from tests.drawn import random_theta
-from tests.reference import Dense, packed
+from tests.reference import packed
 
 THREADS = [2, 3, 7]
 
@@ -28,14 +28,6 @@ THREADS = [2, 3, 7]
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tables of a few hundred rows have many chunks."""
     monkeypatch.setattr(passes, "MIN_CHUNK", 23)
-
-
-def mixed_table(n_rows: int = 700, seed: int = 0) -> Dense:
-    rng = np.random.default_rng(seed)
-    n_levels = np.array([2, 2, 3, 1, 5, 2, 2, 2, 2, 4, 17, 2, 2, 2])
-    X = rng.integers(0, n_levels, size=(n_rows, len(n_levels)))
-    X[rng.random(X.shape) < 0.05] = -1
-    return Dense(X, rng.gamma(1.0, 1.0, n_rows), n_levels)
 
 
 def all_passes(rows: PackedRows, workers: Workers) -> dict[str, Any]:

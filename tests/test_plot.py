@@ -10,15 +10,15 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import numpy as np
 import pytest
+from fedmerdel.model.outcomes import rates, rates_of_all
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.text import Text
 
-from fedmerdel import Exchange, FedMerDel, GlobalModel, MerDel, OptionError, plot, simulate
+from fedmerdel import FedMerDel, GlobalModel, MerDel, OptionError, Round, plot, simulate
 from fedmerdel.centre.origins import joins
 from fedmerdel.model.certainty import expected_certainty
-from fedmerdel.model.outcomes import rates, rates_of_all
 from fedmerdel.plot.ribbons import spaced
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, between
 from fedmerdel.sums.profile import profile
@@ -58,16 +58,16 @@ def test_the_heatmap_shows_the_profile(size: tuple[int, int], measure: str) -> N
     model = made(*size)
     ax = plot.heatmap(model, measure, first="study")  # type: ignore[arg-type]
     of_yes = np.arange(1, 2 * N_VARIABLES, 2)
-    table = getattr(profile(model.statistics, model.prior), measure)[:, of_yes]
+    table = getattr(profile(model.sums, model.prior), measure)[:, of_yes]
     np.testing.assert_array_equal(cells(ax), table)
     assert at_left(ax) == [f"cluster {k}" for k in range(size[0])]
     assert below(ax) == [f"v{j}" for j in range(N_VARIABLES)]
-    assert written(ax) == ["rows", *(f"{rows:,.0f}" for rows in model.statistics.T)]
+    assert written(ax) == ["rows", *(f"{rows:,.0f}" for rows in model.sums.T)]
 
 
 def test_columns_and_lines_come_in_the_order_asked_for() -> None:
     model = made()
-    found = profile(model.statistics, model.prior)
+    found = profile(model.sums, model.prior)
     of_yes = np.arange(1, 2 * N_VARIABLES, 2)
     for first, by in (
         ("prevalent", found.overall[of_yes]),
@@ -79,7 +79,7 @@ def test_columns_and_lines_come_in_the_order_asked_for() -> None:
         assert at_left(ax) == ["cluster 2", "cluster 0"]
         np.testing.assert_array_equal(cells(ax), found.prevalence[np.ix_([2, 0], of_yes[order])])
     many = made(60, 1)
-    alike = profile(many.statistics, many.prior).alike()
+    alike = profile(many.sums, many.prior).alike()
     assert at_left(plot.heatmap(many, clusters="alike")) == [f"cluster {k}" for k in alike]
 
 
@@ -141,7 +141,7 @@ def test_ribbons_are_as_wide_as_rows(size: tuple[int, int]) -> None:
     for x in (0.0, 1.0):
         np.testing.assert_allclose([np.ptp(path[path[:, 0] == x, 1]) for path in paths], wanted)
     sizes = [part.get_height() for part in blocks]
-    np.testing.assert_allclose(sizes, [*left, *model.statistics.T])
+    np.testing.assert_allclose(sizes, [*left, *model.sums.T])
     # No block covers another, and all stand inside.
     for side in (blocks[: len(left)], blocks[len(left) :]):
         tops = np.array([part.get_y() for part in side])
@@ -166,7 +166,7 @@ def test_names_beside_ribbons_stay_in_order_and_apart() -> None:
 def test_certainty_shows_the_histogram(size: tuple[int, int]) -> None:
     model = made(*size)
     ax = plot.certainty(model)
-    sure = expected_certainty(model.statistics, model.prior, model.row_prior, model.site_rows)
+    sure = expected_certainty(model.sums, model.prior, model.row_prior, model.site_rows)
     bars = [part for part in ax.patches if isinstance(part, Rectangle)]
     np.testing.assert_allclose([bar.get_height() for bar in bars], sure.histogram)
     np.testing.assert_allclose([bar.get_x() for bar in bars], np.arange(20) / 20, atol=1e-12)
@@ -198,7 +198,7 @@ def test_the_elbo_over_merges_ends_at_the_models(size: tuple[int, int]) -> None:
 
 def test_the_elbo_over_exchanges_leaves_out_what_is_not_known() -> None:
     steps = [(1, -90.0), (2, None), (3, -80.5)]
-    record = tuple(Exchange(number, elbo, None, 3, 0.1, ()) for number, elbo in steps)
+    record = tuple(Round(number, elbo, None, 3, 0.1, ()) for number, elbo in steps)
     (line,) = plot.elbo(replace(made(), record=record)).lines
     assert list(line.get_xdata()) == [1, 3]
     assert list(line.get_ydata()) == [-90.0, -80.5]
@@ -221,7 +221,7 @@ def test_images_show_the_mean_and_draws_of_each_cluster() -> None:
     model = made(60, 1)
     figure = plot.images(model, (3, 4), n_drawn=2)
     shown = [ax for ax in figure.axes if ax.images]
-    means = profile(model.statistics, model.prior).prevalence[:, 1::2].reshape(60, 3, 4)
+    means = profile(model.sums, model.prior).prevalence[:, 1::2].reshape(60, 3, 4)
     for k, ax in enumerate(shown):
         strip = np.ma.filled(ax.images[0].get_array(), np.nan)
         np.testing.assert_allclose(strip[:, :4], means[k])

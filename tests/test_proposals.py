@@ -10,8 +10,8 @@ from fedmerdel.fitting.passes import Workers, count_labels
 from fedmerdel.fitting.solution import Problem, pass_on
 from fedmerdel.sums.expectations import expectations
 from tests import reference
+from tests.recipes import fit_of, small_simulation
 from tests.reference import PlainSums, packed, statistics_from
-from tests.test_recipes import fit_of, small_simulation
 
 
 def test_candidates_are_the_papers() -> None:

@@ -19,7 +19,7 @@ NAMES = [
     "Consensus",
     "ConstantColumnWarning",
     "DataError",
-    "Exchange",
+    "Round",
     "FedMerDel",
     "FedMerDelError",
     "FedMerDelWarning",

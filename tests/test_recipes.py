@@ -30,22 +30,6 @@ LAPS = [0, 1, 2, 5, 10, None]
 few_rows = st.one_of(st.sampled_from([1, 2, 65]), st.integers(3, 120))
 
 
-def fit_of(
-    table: Dense, prior: Prior, recipe: Any, seed: int = 0, watch: Any = None, **changed: Any
-) -> Fit:
-    how: dict[str, Any] = {
-        "recipe": recipe,
-        "init": STARTS[recipe],
-        "laps": 5,
-        "merge_criterion": "correlation",
-        "tol": 1e-6,
-        "max_iter": 3000,
-        "n_init": 1,
-    }
-    problem = Problem(packed(table), prior, Workers(1))
-    return fit_mixture(problem, Options(**{**how, **changed}), np.random.SeedSequence(seed), watch)
-
-
 def check(fit: Fit, table: Dense, prior: Prior) -> None:
     """Check what holds for any fit."""
     stats, history = fit.stats, fit.history
@@ -106,11 +90,6 @@ def test_paper_recipe(
     fit = fit_of(table, prior, "paper", seed, init="random", laps=laps, merge_criterion=criterion)
     check(fit, table, prior)
     assert {move.kind for move in fit.history.moves} <= {"merge", "delete"}
-
-
-def small_simulation(seed: int = 0) -> tuple[Dense, Prior]:
-    X = simulate(400, 30, 4, random_state=seed).X.astype(int)
-    return Dense(X, np.ones(400), np.full(30, 2)), uniform_prior(np.full(30, 2), 0.01, 10)
 
 
 @pytest.mark.parametrize("laps", LAPS)

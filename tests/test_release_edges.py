@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fedmerdel.release.disclosure import Protected, _make_room, protect, too_small
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedmerdel.release.account import release_cost
 from fedmerdel.release.cells import HardCounts, OutcomeCounts, all_cells, with_missing
-from fedmerdel.release.disclosure import Protected, _make_room, protect, too_small
-from fedmerdel.release.report import release_cost
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.prior import Prior, uniform_prior
@@ -35,7 +35,7 @@ def release(cells: list[float], policy: Policy, people: list[float] | None = Non
         prior_of(len(cells)),
         policy,
     )
-    told: list[float] = out.statistics.S[0].tolist()
+    told: list[float] = out.sums.S[0].tolist()
     return told
 
 
@@ -129,8 +129,8 @@ def test_bounds_hold_next_to_a_step(policy: Policy, steps: int) -> None:
         out = protected(policy, value, -value)
         assert out.overlap[0, 1] >= value
         assert out.overlap[0, 1] <= value + 1.001 * unit
-        assert np.all(-out.statistics.h <= value)
-        assert np.all(-out.statistics.h >= value - 1.001 * unit)
+        assert np.all(-out.sums.h <= value)
+        assert np.all(-out.sums.h >= value - 1.001 * unit)
 
 
 def test_an_overlap_is_the_same_both_ways() -> None:
@@ -152,13 +152,13 @@ def test_the_account_that_stays_is_of_the_exact_counts_and_the_other_is_not(poli
         np.array([[80.4, 20.5, 60.0, 43.4], [20.1, 40.3, 31.0, 31.2]]),
         np.full(2, -3.0),
     )
-    cost = release_cost(soft, out.statistics, prior_of(2, 2))
+    cost = release_cost(soft, out.sums, prior_of(2, 2))
     assert out.changes.elbo == elbo(soft, prior_of(2, 2))
     assert out.changes.cost == cost
     assert later.changes.cost == cost + 250.0
     assert later.changes.cost_per_row == pytest.approx((cost + 250.0) / 165.6)
     # Rows are told as the sum of the released T and in no other way.
-    rows = float(out.statistics.T.sum())
+    rows = float(out.sums.T.sum())
     for told in (out.report, later.report):
         assert told.cost_per_row_at_most == told.cost_at_most / rows
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fedmerdel.release.answer import Answer, Prospects
 
 from fedmerdel import FedMerDelError, SiteSummary, fit_site, merge_sites, update_site
-from fedmerdel.release.answer import Answer, Prospects
 from fedmerdel.release.review import review_tables
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.sums.cuts import FirstHalves
+from tests.round_trips import play
+from tests.site_tables import frame_of, level_numbers, study
 from tests.summaries import FILES, assert_same, content
-from tests.test_fit_site import frame_of, level_numbers, study
-from tests.test_rounds import exchange
 
 TABLE = frame_of(level_numbers(300, 0), 1)
 
@@ -26,7 +26,7 @@ TABLE = frame_of(level_numbers(300, 0), 1)
 def reply_under(policy: str, exchanges: int = 1) -> SiteSummary:
     agreed = study(policy=POLICIES[policy], outcomes=("died",))
     model = merge_sites(agreed, [fit_site(agreed, TABLE, "leeds")])
-    return update_site(exchange(model, {"leeds": TABLE}, exchanges), TABLE, "leeds")
+    return update_site(play(model, {"leeds": TABLE}, exchanges), TABLE, "leeds")
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +98,9 @@ def test_a_cluster_without_rows_at_the_site_can_be_looked_at(tmp_path: Path) -> 
     assert model.n_clusters > 1
     alike = frame_of(np.zeros((60, 4), dtype=int))
     reply = update_site(model, alike, "york")
-    assert reply.statistics.T.min() == 0
+    assert reply.sums.T.min() == 0
     seen = review_tables(reply)
-    assert [size.rows for size in seen.sizes] == reply.statistics.T.tolist()
+    assert [size.rows for size in seen.sizes] == reply.sums.T.tolist()
     assert all(np.isfinite([each.lowest, each.highest]).all() for each in seen.contrasts)
     reply.save(tmp_path / "york")
     assert_same(SiteSummary.load(tmp_path / "york"), reply)
@@ -132,9 +132,9 @@ IMPOSSIBLE: dict[str, tuple[Callable[[SiteSummary], Answer], str]] = {
     "cost of others": (lambda r: with_cost(r, [-1.0]), "cost has shape"),
     "negative half": (lambda r: with_halves(r, T=-first_of(r).T), "negative number"),
     "negative blur": (lambda r: with_halves(r, blur=-first_of(r).blur), "negative number"),
-    "too many rows": (lambda r: with_halves(r, T=r.statistics.T + 1), "more rows than its cluster"),
+    "too many rows": (lambda r: with_halves(r, T=r.sums.T + 1), "more rows than its cluster"),
     "too many at a level": (
-        lambda r: with_halves(r, S=r.statistics.S + 1),
+        lambda r: with_halves(r, S=r.sums.S + 1),
         "more rows than its cluster",
     ),
     "levels above rows": (lambda r: with_halves(r, T=first_of(r).T * 0.5), "the half's rows"),
@@ -157,13 +157,13 @@ def test_halves_and_small_counts_are_refused_under_a_policy(reply: SiteSummary) 
     """Also where a site's own software has let them out."""
     safe = reply_under("opensafely")
     assert safe.answer is not None
-    halves = FirstHalves(*(part * 0.0 for part in (safe.statistics.T, safe.statistics.S,
-                                                   safe.statistics.T)))  # fmt: skip
+    halves = FirstHalves(*(part * 0.0 for part in (safe.sums.T, safe.sums.S,
+                                                   safe.sums.T)))  # fmt: skip
     prospects = Prospects(halves, np.zeros(safe.n_clusters))
     with pytest.raises(FedMerDelError, match="it tells of halves, which policy 'opensafely'"):
         dataclasses.replace(safe, answer=safe.answer._replace(prospects=prospects))
-    small = safe.statistics._replace(T=np.where(np.arange(safe.n_clusters) == 0, 7.0, 0.0),
-                                     S=safe.statistics.S * 0)  # fmt: skip
+    small = safe.sums._replace(T=np.where(np.arange(safe.n_clusters) == 0, 7.0, 0.0),
+                                     S=safe.sums.S * 0)  # fmt: skip
     with pytest.raises(FedMerDelError, match="a count is under 10"):
         dataclasses.replace(safe, statistics=small, outcomes={})
     nothing = small._replace(T=small.T * 0)

@@ -9,23 +9,22 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from fedmerdel.model.outcomes import rates_at_sites, rates_of_all
 
 from fedmerdel import GlobalModel
 from fedmerdel.centre.origins import joins, leave_out
 from fedmerdel.model.certainty import expected_certainty
-from fedmerdel.model.outcomes import rates_at_sites, rates_of_all
 from fedmerdel.model.report import report_page
-from fedmerdel.release import OutcomeCounts
 from fedmerdel.study.codebook import Variable
 from fedmerdel.study.conditions import level_texts, shown_levels
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.sums.profile import profile, weight_intervals
-from fedmerdel.sums.sums import Sums
+from fedmerdel.sums.sums import OutcomeCounts, Sums
 from tests.federations import made_study, summary_of
 from tests.page_tree import Element, heat_of, parsed
-from tests.reported import DATE, conditions, made_model
-from tests.test_rounds import exchange
-from tests.test_rounds import made as made_rows
+from tests.reported import DATE, conditions, made_federation
+from tests.round_trips import made as made_rows
+from tests.round_trips import play
 
 
 class Shown(NamedTuple):
@@ -35,7 +34,7 @@ class Shown(NamedTuple):
 
 def after_exchanges() -> GlobalModel:
     federation = made_rows(2, n_rows=600, n_sites=4, n_clusters=3, policy=POLICIES["opensafely"])
-    return exchange(federation.begun(federation.labels), federation.tables, 2)
+    return play(federation.begun(federation.labels), federation.tables, 2)
 
 
 AGES = (
@@ -45,16 +44,16 @@ AGES = (
 )
 
 CASES: dict[str, Callable[[], GlobalModel]] = {
-    "small": made_model,
-    "one cluster": lambda: made_model(1, 3, 2),
-    "one site": lambda: made_model(3, 5, 1, outcomes=("died",)),
-    "policy and outcomes": lambda: made_model(
+    "small": made_federation,
+    "one cluster": lambda: made_federation(1, 3, 2),
+    "one site": lambda: made_federation(3, 5, 1, outcomes=("died",)),
+    "policy and outcomes": lambda: made_federation(
         7, 12, 5, here=5, policy="opensafely", outcomes=("died", "fell"), labels={"v1": "Asthma"}
     ).named({1: "Stroke & <b>", 3: "Lungs"}),
-    "many levels": lambda: made_model(4, variables=AGES, n_sites=3, outcomes=("died",)),
-    "missing as a level": lambda: made_model(4, variables=AGES, n_sites=3, missing="level"),
-    "variable selection": lambda: made_model(3, 6, 4, variable_selection=True),
-    "given prior": lambda: made_model(3, 4, 3, prior=2.0, max_clusters=30),
+    "many levels": lambda: made_federation(4, variables=AGES, n_sites=3, outcomes=("died",)),
+    "missing as a level": lambda: made_federation(4, variables=AGES, n_sites=3, missing="level"),
+    "variable selection": lambda: made_federation(3, 6, 4, variable_selection=True),
+    "given prior": lambda: made_federation(3, 4, 3, prior=2.0, max_clusters=30),
     "after exchanges": after_exchanges,
 }
 
@@ -84,7 +83,7 @@ def number(value: float, digits: int = 1) -> str:
 def test_the_headline(shown: Shown) -> None:
     model, page = shown
     tiles = [(tile.one("strong").text, tile.one("span").text) for tile in page.all(kind="tile")]
-    sure = expected_certainty(model.statistics, model.prior, model.row_prior, model.site_rows).sure
+    sure = expected_certainty(model.sums, model.prior, model.row_prior, model.site_rows).sure
     rows = model.site_rows.sum()
     bound: float | None = model.lower_bound
     of_what = f", {model.lower_bound / rows:,.3f} a row"
@@ -132,7 +131,7 @@ def test_the_card_of_each_cluster(shown: Shown) -> None:
     model, page = shown
     cards = page.all("article")
     assert [int(card.attributes["data-cluster"]) for card in cards] == list(range(model.n_clusters))
-    low, high = weight_intervals(model.statistics, model.prior).T
+    low, high = weight_intervals(model.sums, model.prior).T
     overall = rates_of_all(model)
     codebook = model.study.codebook
     every = [(v.name, level) for v in codebook.variables for level in v.levels]
@@ -302,7 +301,7 @@ def test_the_diagram_of_origins(shown: Shown) -> None:
 def test_certainty(shown: Shown) -> None:
     model, page = shown
     section = page.one(id="certainty")
-    sure = expected_certainty(model.statistics, model.prior, model.row_prior, model.site_rows)
+    sure = expected_certainty(model.sums, model.prior, model.row_prior, model.site_rows)
     assert f"Of these, {percent(sure.sure)} are in a cluster" in section.text
     for k, line in enumerate(section.tables()[0][1:]):
         others = [(sure.given[k, m], -m) for m in range(model.n_clusters) if m != k]
@@ -356,10 +355,10 @@ def test_the_disclosure_table(shown: Shown) -> None:
         cells = summary.cells()
         zero = "0 to 9 rows" if model.study.policy.name == "opensafely" else "no rows"
         assert line == [
-            summary.site, model.study.policy.name, f"{summary.statistics.T.sum():,.0f}",
+            summary.site, model.study.policy.name, f"{summary.sums.T.sum():,.0f}",
             str(summary.n_clusters), f"{len(cells):,}", f"{(cells == 0).sum():,}", zero,
             f"{cells[cells > 0].min():,.0f}", "0", "0",
-            number(summary.report.cost_per_row_at_most, 4),
+            number(summary.account.cost_per_row_at_most, 4),
         ]  # fmt: skip
 
 
@@ -367,7 +366,7 @@ def test_the_heatmaps_numbers_to_six_digits(shown: Shown) -> None:
     model, page = shown
     heat, found, codebook = (
         heat_of(page),
-        profile(model.statistics, model.prior),
+        profile(model.sums, model.prior),
         model.study.codebook,
     )
     at, texts = shown_levels(codebook), level_texts(codebook, dict(model.study.labels))

@@ -23,7 +23,7 @@ from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, between, on, shar
 from fedmerdel.study.codebook import Variable
 from fedmerdel.study.conditions import shown_levels
 from fedmerdel.sums.profile import profile
-from tests.reported import DATE, LONG, conditions, made_model
+from tests.reported import DATE, LONG, conditions, made_federation
 from tests.test_report_colours import contrast, linear
 
 ARGUMENTS = (
@@ -119,7 +119,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
 
 @pytest.fixture(scope="session")
 def model() -> GlobalModel:
-    found = made_model(
+    found = made_federation(
         12, 40, 8, here=9, policy="opensafely", outcomes=("died", "admitted"),
         labels={"v7": "Asthma", "v8": "Atrial fibrillation"},
     )  # fmt: skip
@@ -131,7 +131,7 @@ def pages(model: GlobalModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     model.report(folder / "report.html", title="Eight hospitals", date=DATE)
     write_review(model.summaries[0], folder / "review.html")
-    pixels = made_model(3, variables=tuple(
+    pixels = made_federation(3, variables=tuple(
         Variable(f"pixel_{n}", ("0", "1"), "integer") for n in range(16)
     ))  # fmt: skip
     pixels.report(folder / "image.html", date=DATE, image_shape=(4, 4))
@@ -168,7 +168,7 @@ class Heat(NamedTuple):
 @pytest.fixture(scope="session")
 def heat(model: GlobalModel) -> Heat:
     codebook = model.study.codebook
-    found, at = profile(model.statistics, model.prior), shown_levels(codebook)
+    found, at = profile(model.sums, model.prior), shown_levels(codebook)
     return Heat(
         [model.study.label(name) for name in codebook.names],
         found.prevalence[:, at], found.ratio[:, at], found.exclusivity[:, at],
@@ -282,11 +282,11 @@ def test_the_search_finds_names_and_labels_and_says_if_there_is_none(report: Ope
     assert report.columns() == ["Atrial fibrillation"]
     search.fill("nothing like this")
     assert report.columns() == []
-    assert report.told == "No condition has this in its name."
+    assert report.released_sums == "No condition has this in its name."
     search.press("Enter")  # which sends no form
     search.fill("")
     assert len(report.columns()) == 30
-    assert "arrow keys" in report.told
+    assert "arrow keys" in report.released_sums
 
 
 def test_clusters_in_another_order(report: Opened, model: GlobalModel) -> None:
@@ -343,14 +343,14 @@ def test_the_keyboard_reaches_and_walks_the_heatmap(report: Opened, heat: Heat) 
             f"{heat.ratio[k, at]:.2f}, exclusivity {100 * heat.exclusivity[k, at]:.1f} %"
         )
 
-    assert report.told == told(0, 0)
+    assert report.released_sums == told(0, 0)
     line = column = 0
     steps = {"Right": (0, 1), "Down": (1, 0), "Left": (0, -1), "Up": (-1, 0)}
     for step in ("Right", "Right", "Down", "Down", "Left", "Up", "Up", "Up", "Left", "Left"):
         page.keyboard.press(f"Arrow{step}")
         line, column = max(line + steps[step][0], 0), max(column + steps[step][1], 0)
         assert report.focused() == "TD cell"
-        assert report.told == told(line, column)
+        assert report.released_sums == told(line, column)
     assert (line, column) == (0, 0)
     assert page.locator("#heat td.cell[tabindex='0']").count() == 1
 
@@ -358,7 +358,7 @@ def test_the_keyboard_reaches_and_walks_the_heatmap(report: Opened, heat: Heat) 
 def test_the_mouse_is_told_the_same(report: Opened, heat: Heat) -> None:
     report.page.locator("#heat tbody tr").nth(4).locator("td.cell").nth(6).hover()
     at = heat.order("prevalent")[6]
-    assert report.told.startswith(
+    assert report.released_sums.startswith(
         f"cluster 4, {heat.labels[at]}: prevalence {100 * heat.prevalence[4, at]:.1f} %"
     )
 
@@ -421,7 +421,7 @@ def test_a_new_name_is_everywhere_and_goes_back_into_the_model(
         page.get_by_role("button", name="Save names").click()
     assert download.value.suggested_filename == "names.csv"
     download.value.save_as(tmp_path / "names.csv")
-    assert "fedmerdel name MODEL names.csv" in report.told
+    assert "fedmerdel name MODEL names.csv" in report.released_sums
     cli.app(args=["name", str(folder), str(tmp_path / "names.csv")], standalone_mode=False)
     assert "3 clusters named" in capsys.readouterr().out
     kept = GlobalModel.load(folder)
@@ -472,7 +472,7 @@ def test_a_long_name_stays_in_the_picture(report: Opened) -> None:
 @pytest.mark.parametrize("name", ["Mostly well", "cluster 5", "Cluster  7", "cluster 03"])
 def test_a_name_of_another_cluster_is_refused(report: Opened, name: str) -> None:
     rename(report.page, 0, name)
-    assert "another cluster's name" in report.told
+    assert "another cluster's name" in report.released_sums
     assert report.page.locator("#heat input.name").nth(0).input_value() == "cluster 0"
     assert report.page.locator("#card-0").inner_text() == "cluster 0"
 
@@ -511,7 +511,7 @@ def test_it_prints(open_page: Open, pages: Path, name: str) -> None:
 
 def test_the_largest_case_still_works(open_page: Open, tmp_path: Path) -> None:
     """Sixty clusters by five hundred conditions at a hundred sites, all columns shown."""
-    model = made_model(60, variables=conditions(500), n_sites=100, here=6)
+    model = made_federation(60, variables=conditions(500), n_sites=100, here=6)
     model.report(tmp_path / "large.html", date=DATE)
     opened = open_page(tmp_path / "large.html")
     page = opened.page
@@ -520,7 +520,7 @@ def test_the_largest_case_still_works(open_page: Open, tmp_path: Path) -> None:
     assert page.locator("#heat td.cell").count() == 30_000
     page.get_by_label("Search").fill("v49")
     assert set(opened.columns()) == {"v49", *(f"v49{n}" for n in range(10))}
-    found = profile(model.statistics, model.prior)
+    found = profile(model.sums, model.prior)
     at = [2 * int(label[1:]) + 1 for label in opened.columns()]
     assert_cells(opened.grid(), 100 * found.prevalence[:, at], 0, 0.5001)
     page.screenshot(path=PICTURES / "report-large.png")
@@ -534,7 +534,7 @@ def test_long_names_leave_the_page_as_wide_as_it_is(open_page: Open, tmp_path: P
         Variable(wide, ("no", "yes"), "text"),
         Variable(LONG, ("a" * 200, wide, "c"), "text"),
     )
-    model = made_model(
+    model = made_federation(
         4,
         variables=variables,
         sites=("W" * 120, "a b " * 30 + "c"),

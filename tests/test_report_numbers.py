@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from fedmerdel.model.outcomes import rates, rates_at_sites, rates_of_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
 from fedmerdel import assign, merge_sites
-from fedmerdel.centre.lineage import Exchange
+from fedmerdel.centre.lineage import Round
 from fedmerdel.centre.origins import MOST_SITES, elbo_course, joins, leave_out
 from fedmerdel.centre.summaries import side_by_side
 from fedmerdel.errors import OptionError
 from fedmerdel.model.certainty import N_BINS, N_DRAWN, SURE, expected_certainty
 from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.outcomes import rates, rates_at_sites, rates_of_all
 from fedmerdel.model.pixels import as_images
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.conditions import condition_levels, level_texts, shown_levels
@@ -32,9 +32,9 @@ from fedmerdel.sums.profile import counted_profile, mixed, profile, weight_inter
 from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.federations import Federation, federations
-from tests.reported import conditions, made_model
-from tests.test_rounds import exchange
-from tests.test_rounds import made as made_rows
+from tests.reported import conditions, made_federation
+from tests.round_trips import made as made_rows
+from tests.round_trips import play
 
 MIXED = (
     *conditions(3),
@@ -144,9 +144,9 @@ def test_intervals_of_shares_are_those_of_a_dirichlet(
 @pytest.mark.parametrize("seed", range(3))
 def test_intervals_hold_nineteen_draws_of_twenty(seed: int) -> None:
     """Five standard errors of a share of 20,000 draws."""
-    model = made_model(5, 4, 2, seed=seed)
-    intervals = weight_intervals(model.statistics, model.prior)
-    drawn = np.random.default_rng(seed).dirichlet(model.prior.alpha + model.statistics.T, 20_000)
+    model = made_federation(5, 4, 2, seed=seed)
+    intervals = weight_intervals(model.sums, model.prior)
+    drawn = np.random.default_rng(seed).dirichlet(model.prior.alpha + model.sums.T, 20_000)
     for tail in (drawn < intervals[:, 0], drawn > intervals[:, 1]):
         assert tail.mean(axis=0) == pytest.approx(0.025, abs=5 * np.sqrt(0.025 / 20_000))
 
@@ -162,20 +162,20 @@ def test_expected_certainty_is_that_of_assigned_rows(seed: int, selecting: bool)
     Shares of two samples differ by five standard errors at most, each with a variance under a
     quarter of a row's.
     """
-    model = made_model(4, variables=MIXED, n_sites=3, seed=seed, variable_selection=selecting)
+    model = made_federation(4, variables=MIXED, n_sites=3, seed=seed, variable_selection=selecting)
     if selecting:
         votes = [("v0", "v1", "age"), ("v0", "v1", "age"), ("v0", "age", "sex")]
         parts = zip(model.summaries, votes, strict=True)
         model = replace(model, summaries=tuple(replace(s, selected=v) for s, v in parts))
         assert model.selected == ("v0", "v1", "age")
-    found = expected_certainty(model.statistics, model.prior, model.row_prior, model.site_rows)
+    found = expected_certainty(model.sums, model.prior, model.row_prior, model.site_rows)
     rng, parts = np.random.default_rng(100 + seed), []
     for site, in_clusters in zip(model.sites, model.site_rows, strict=True):
         n_rows = round(N_DRAWN * in_clusters.sum() / model.site_rows.sum())
-        own = model.statistics._replace(T=in_clusters)
+        own = model.sums._replace(T=in_clusters)
         levels, drawn_from = draw(own, model.prior, n_rows, rng)
-        entries = np.add.reduceat(model.statistics.S, model.prior.offsets[:-1], axis=1)
-        known = rng.random(levels.shape) < (entries / model.statistics.T[:, None])[drawn_from]
+        entries = np.add.reduceat(model.sums.S, model.prior.offsets[:-1], axis=1)
+        known = rng.random(levels.shape) < (entries / model.sums.T[:, None])[drawn_from]
         values = [
             pd.Series(np.array(v.values)[levels[:, j]]).where(known[:, j])
             for j, v in enumerate(MIXED)
@@ -207,12 +207,12 @@ def test_expected_certainty_is_that_of_assigned_rows(seed: int, selecting: bool)
 
 
 def test_replies_that_were_taken_back_are_not_part_of_the_course() -> None:
-    model = made_model(3, n_sites=2)
+    model = made_federation(3, n_sites=2)
     steps = [
-        Exchange(1, -100.0, None, 3, 0.1, ()),
-        Exchange(2, -120.0, None, 3, 0.1, (), "taken back"),
-        Exchange(3, None, None, 3, 0.1, ("site 000",)),
-        Exchange(4, -90.0, 10.0, 3, 0.1, ()),
+        Round(1, -100.0, None, 3, 0.1, ()),
+        Round(2, -120.0, None, 3, 0.1, (), "taken back"),
+        Round(3, None, None, 3, 0.1, ("site 000",)),
+        Round(4, -90.0, 10.0, 3, 0.1, ()),
     ]
     assert elbo_course(replace(model, record=tuple(steps)), []) == ([1, 4], [-100.0, -90.0])
     found = joins(model)
@@ -223,10 +223,10 @@ def test_replies_that_were_taken_back_are_not_part_of_the_course() -> None:
 
 
 def test_one_cluster_is_certain_and_a_twin_is_not() -> None:
-    one = made_model(1, 3, 1)
-    found = expected_certainty(one.statistics, one.prior, one.row_prior, one.site_rows)
+    one = made_federation(1, 3, 1)
+    found = expected_certainty(one.sums, one.prior, one.row_prior, one.site_rows)
     assert (found.sure, found.sure_of.tolist(), found.given.tolist()) == (1.0, [1.0], [[1.0]])
-    T, S, h = one.statistics
+    T, S, h = one.sums
     twins = Sums(np.tile(T, 2), np.tile(S, (2, 1)), np.tile(h, 2))
     found = expected_certainty(twins, one.prior, one.row_prior, twins.T[None, :])
     assert found.sure == 0
@@ -276,7 +276,7 @@ def test_each_merge_gains_what_the_elbo_rises_by(
 
 def test_clusters_of_one_site_that_overlap_more_than_can_be_still_add_up() -> None:
     """Bounds of Q may add up to more than all of h: the model says 0 then, and so do the gains."""
-    model = made_model(4, 6, 2, policy="opensafely", here=3)
+    model = made_federation(4, 6, 2, policy="opensafely", here=3)
     many = replace(model, groups=(np.arange(3), np.arange(3, 6)))
     local = side_by_side(many.summaries)
     assert local.stats.h[:3].sum() + np.triu(local.overlaps[0]).sum() > 0
@@ -287,7 +287,7 @@ def test_clusters_of_one_site_that_overlap_more_than_can_be_still_add_up() -> No
 
 
 def test_the_greatest_gain_comes_first_where_there_is_a_choice() -> None:
-    found = joins(made_model(5, 12, 6, seed=3))
+    found = joins(made_federation(5, 12, 6, seed=3))
     assert len(found) == 5 * 5
     made: set[frozenset[int]] = {frozenset([i]) for i in range(30)}
     for at, join in enumerate(found):
@@ -302,7 +302,7 @@ def test_the_greatest_gain_comes_first_where_there_is_a_choice() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_leaving_out_a_site_is_merging_the_others(seed: int) -> None:
-    full = made_model(4, 8, 5, here=2, seed=seed)
+    full = made_federation(4, 8, 5, here=2, seed=seed)
     model = merge_sites(full.study, full.summaries)
     found = leave_out(model)
     assert [each.site for each in found] == list(model.sites)
@@ -327,7 +327,7 @@ def test_leaving_out_a_site_is_merging_the_others(seed: int) -> None:
 
 
 def test_a_cluster_of_one_site_has_no_likeness_without_it() -> None:
-    alone = made_model(3, 8, 3, here=1)
+    alone = made_federation(3, 8, 3, here=1)
     for b, each in enumerate(leave_out(alone)):
         own = {a.cluster for a in alone.lineage if a.site == alone.sites[b]}
         assert {k for k in range(3) if np.isnan(each.likeness[k])} == own
@@ -335,12 +335,12 @@ def test_a_cluster_of_one_site_has_no_likeness_without_it() -> None:
 
 def test_what_only_rows_could_tell_is_not_told() -> None:
     for n_sites in (1, 2, MOST_SITES + 1):
-        assert leave_out(made_model(2, 3, n_sites)) == []
+        assert leave_out(made_federation(2, 3, n_sites)) == []
     federation = made_rows(1, n_rows=300, n_sites=3, n_clusters=2)
     model = federation.begun(federation.labels)
     assert joins(model)
     assert leave_out(model)
-    later = exchange(model, federation.tables)
+    later = play(model, federation.tables)
     assert (joins(later), leave_out(later)) == ([], [])
 
 
@@ -349,7 +349,7 @@ def test_what_only_rows_could_tell_is_not_told() -> None:
 
 @pytest.mark.parametrize("policy", ["none", "opensafely"])
 def test_rates_at_sites_sum_to_rates(policy: str) -> None:
-    model = made_model(4, 5, 4, here=3, policy=policy, outcomes=("died", "fell"))
+    model = made_federation(4, 5, 4, here=3, policy=policy, outcomes=("died", "fell"))
     at_sites, of_clusters, of_all = rates_at_sites(model), rates(model), rates_of_all(model)
     for name in ("died", "fell"):
         total = np.zeros((len(model.sites), model.n_clusters, 2))
@@ -475,7 +475,7 @@ def test_pixels_that_do_not_fit_are_refused(
 
 
 def test_the_model_and_not_its_names_or_date_makes_the_numbers() -> None:
-    model = made_model(3, 4, 2)
+    model = made_federation(3, 4, 2)
     assert isinstance(model, GlobalModel)
     named = model.named({0: "Stroke"})
     assert joins(named) == joins(model)

@@ -26,9 +26,9 @@ from fedmerdel.sums.sums import Sums
 from tests.command_line import Said, done, files, refused
 from tests.federations import made_study, summary_of
 from tests.page_tree import heat_of, parsed
-from tests.reported import DATE, LONG, ODD, made_model
+from tests.reported import DATE, LONG, ODD, made_federation
+from tests.round_trips import made as made_rows
 from tests.test_report import AGES, CASES, percent, shown_of
-from tests.test_rounds import made as made_rows
 
 Run = Callable[..., Said]
 
@@ -42,7 +42,7 @@ def odd_model(text: str, site: str) -> GlobalModel:
         *(Variable(f"{n}{text}", ("no", "yes"), "text") for n in range(3)),
         Variable(f"9{text}", (f"0{text}", f"1{text}", f"2{text}"), "text"),
     )
-    model = made_model(
+    model = made_federation(
         4, variables=variables, sites=(f"a{site}", f"b{site}", f"c{site}"),
         outcomes=(f"o{text}",), labels={f"1{text}": f"l{text}"}, name=f"n{text}",
     )  # fmt: skip
@@ -137,7 +137,7 @@ def test_the_same_model_and_date_give_the_same_bytes(tmp_path: Path) -> None:
     [(3, 5, 1, None), (60, 5, 1, None), (3, 500, 2, None), (5, 6, 100, 2), (20, 60, 30, 6)],
 )
 def test_a_page_of_any_size(n_clusters: int, n_variables: int, n_sites: int, here: int) -> None:
-    model = made_model(n_clusters, n_variables, n_sites, here=here)
+    model = made_federation(n_clusters, n_variables, n_sites, here=here)
     page = parsed(report_page(model, date=DATE))
     assert len(page.all("article")) == n_clusters
     assert len(heat_of(page)["columns"]) == n_variables
@@ -150,7 +150,7 @@ def test_a_page_of_any_size(n_clusters: int, n_variables: int, n_sites: int, her
 
 def test_the_largest_page_is_small_enough_to_send() -> None:
     """Sixty clusters, five hundred variables, a hundred sites of twenty clusters."""
-    model = made_model(60, 500, 100, here=20, outcomes=("died",))
+    model = made_federation(60, 500, 100, here=20, outcomes=("died",))
     text = report_page(model, date=DATE)
     assert len(text.encode()) < 6_000_000
     page = parsed(text)
@@ -227,12 +227,12 @@ def test_pages_of_the_command_line(report_in_story: Run, story: Path) -> None:
 
 
 def test_variables_that_are_no_pixels_are_refused(tmp_path: Path) -> None:
-    model = made_model(2, variables=AGES, n_sites=1)
+    model = made_federation(2, variables=AGES, n_sites=1)
     with pytest.raises(OptionError, match="two levels"):
         model.report(tmp_path / "r.html", image_shape=(2, 3))
     always = (Variable("p0", ("0", "1"), "integer"), Variable("p1", ("0",), "integer"))
     with pytest.raises(OptionError, match="two levels"):  # nobody knows whether it is on
-        made_model(2, variables=always).report(tmp_path / "r.html", image_shape=(1, 2))
+        made_federation(2, variables=always).report(tmp_path / "r.html", image_shape=(1, 2))
     with pytest.raises(FileError, match="written"):
         model.report(tmp_path / "no" / "r.html")
     assert list(tmp_path.iterdir()) == []
@@ -265,7 +265,7 @@ def test_counts_that_are_released_alike_give_the_same_page() -> None:
 
 @pytest.mark.parametrize("policy", ["none", "opensafely"])
 def test_the_page_of_a_site_has_the_numbers_that_would_leave(policy: str) -> None:
-    model = made_model(5, variables=AGES, n_sites=2, policy=policy, outcomes=("died",))
+    model = made_federation(5, variables=AGES, n_sites=2, policy=policy, outcomes=("died",))
     summary = model.summaries[1]
     page, seen = parsed(review_page(summary)), review_tables(summary, 30)
     facts = {fact.one("dt").text: fact.one("dd").text for fact in page.one("dl").all("div")}
@@ -273,7 +273,7 @@ def test_the_page_of_a_site_has_the_numbers_that_would_leave(policy: str) -> Non
     (sizes,), (smallest,), (contrasts,) = (
         page.one(id=part).tables() for part in ("sizes", "smallest", "contrasts")
     )
-    T = summary.statistics.T
+    T = summary.sums.T
     assert sizes[1:] == [
         [str(k), f"{rows:,.0f}", percent(rows / T.sum())] for k, rows in enumerate(T)
     ]
@@ -288,7 +288,7 @@ def test_the_page_of_a_site_has_the_numbers_that_would_leave(policy: str) -> Non
         for each in seen.contrasts
     ]  # fmt: skip
     heat, at = heat_of(page), shown_levels(summary.codebook)
-    found = counted_profile(summary.statistics, summary.codebook.level_offsets)
+    found = counted_profile(summary.sums, summary.codebook.level_offsets)
     for name in ("prevalence", "ratio", "exclusivity"):
         np.testing.assert_allclose(heat["measures"][name], getattr(found, name)[:, at], rtol=5e-6)
     assert not page.all(id="save-names")
@@ -308,7 +308,7 @@ def test_the_page_of_a_reply_leaves_out_clusters_without_rows() -> None:
     first = federation.labels[federation.site == "s00"]
     rows = federation.tables["s00"][first == first[0]]
     reply = update_site(model, rows, "s00")
-    here = np.flatnonzero(reply.statistics.T)
+    here = np.flatnonzero(reply.sums.T)
     assert 0 < len(here) < model.n_clusters
     page = parsed(review_page(reply))
     assert [cluster["number"] for cluster in heat_of(page)["clusters"]] == here.tolist()

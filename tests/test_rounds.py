@@ -5,105 +5,32 @@ The helpers at the top make a federation whose rows the tests hold, as no centre
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fedmerdel import GlobalModel, Study, merge_onto, simulate, update_site
+from fedmerdel import merge_onto
 from fedmerdel.centre.rounds import (
     PATIENCE,
     UNCUT,
     Plan,
-    Replies,
-    begin,
-    go_on,
-    make_plan,
+    SummedMoves,
+    best_clusters,
+    first_state,
     next_cuts,
-    placed,
+    next_state,
+    plan_moves,
 )
-from fedmerdel.fitting.passes import Workers, count_labels, expect_and_count, log_evidence
-from fedmerdel.release import HardCounts, SiteSummary, protect
-from fedmerdel.release.summary import make_summary
+from fedmerdel.fitting.passes import Workers, expect_and_count, log_evidence
 from fedmerdel.site.site_table import study_rows
-from fedmerdel.study.priors import study_prior
 from fedmerdel.sums.cuts import FirstHalves, split_gains
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.merging import local_clusters, merged_statistics
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.sums import Sums
-from tests.federations import binary, made_study
-
-Tables = dict[str, np.ndarray]
-
-
-class Made(NamedTuple):
-    """A study, the rows of each of its sites, and all of them with the truth."""
-
-    study: Study
-    tables: Tables
-    X: np.ndarray
-    labels: np.ndarray
-
-    @property
-    def site(self) -> np.ndarray:
-        return np.array(sorted(self.tables))[np.arange(len(self.X)) % len(self.tables)]
-
-    def begun(self, labels: np.ndarray) -> GlobalModel:
-        """The model whose sites sent hard clusters of these labels, merged by their labels."""
-        sent, owners = [], []
-        with Workers() as workers:
-            for name in sorted(self.tables):
-                own = labels[self.site == name]
-                rows = study_rows(self.study, self.tables[name])
-                stats = count_labels(rows, own, int(labels.max()) + 1, workers)
-                here = np.flatnonzero(stats.T)
-                sent.append(summary_from(self.study, name, stats.take(here)))
-                owners.append(here)
-        owner = np.concatenate(owners)
-        groups = [np.flatnonzero(owner == k) for k in np.unique(owner)]
-        rows_of = np.concatenate([s.statistics.T for s in sent])
-        groups.sort(key=lambda group: -float(rows_of[group].sum()))
-        return GlobalModel(self.study, tuple(sent), tuple(groups), "exact", "correlation")
-
-
-def summary_from(study: Study, site: str, stats: Sums) -> SiteSummary:
-    prior, none = study_prior(study, study.max_clusters), np.zeros((stats.n_clusters,) * 2)
-    out = protect(stats, HardCounts(stats.T, stats.S), none, prior, study.policy)
-    return make_summary(study, site, out)
-
-
-def made(
-    seed: int,
-    n_rows: int = 1200,
-    n_sites: int = 4,
-    n_clusters: int = 4,
-    levels: tuple[int, ...] = (2, 3) * 6,
-    beta: tuple[float, float] = (1.0, 1.0),
-    **options: Any,
-) -> Made:
-    P = len(levels)
-    table = simulate(n_rows, P, n_clusters, levels=levels, beta=beta, random_state=seed)
-    study = made_study(np.array(levels), **options)
-    tables = {f"s{b:02d}": table.X[b::n_sites] for b in range(n_sites)}
-    return Made(study, tables, table.X, table.labels)
-
-
-def replies_of(model: GlobalModel, tables: Tables, **options: Any) -> list[SiteSummary]:
-    return [update_site(model, table, site, **options) for site, table in tables.items()]
-
-
-def exchange(model: GlobalModel, tables: Tables, times: int = 1) -> GlobalModel:
-    for _ in range(times):
-        model = merge_onto(model, replies_of(model, tables))
-    return model
-
-
-def noisy(labels: np.ndarray, share: float, seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    other = rng.integers(0, labels.max() + 1, len(labels))
-    return np.where(rng.random(len(labels)) < share, other, labels)
+from tests.federations import binary
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
@@ -119,11 +46,11 @@ def test_one_exchange_is_one_pass_over_pooled_rows(missing: float) -> None:
     with Workers() as workers:
         pooled = expect_and_count(study_rows(federation.study, X), sent, workers)
     for part in ("T", "S", "h"):
-        total = sum(getattr(reply.statistics, part) for reply in replies)
+        total = sum(getattr(reply.sums, part) for reply in replies)
         np.testing.assert_allclose(total, getattr(pooled, part), rtol=1e-11, atol=1e-9)
     order = np.argsort(-pooled.T)
     model = merge_onto(begun, replies)
-    np.testing.assert_allclose(model.statistics.S, pooled.S[order], rtol=1e-11, atol=1e-9)
+    np.testing.assert_allclose(model.sums.S, pooled.S[order], rtol=1e-11, atol=1e-9)
     assert model.record[0].elbo == pytest.approx(elbo(pooled, begun.prior), rel=1e-12)
 
 
@@ -131,7 +58,7 @@ def test_evidence_less_divergence_lies_between_two_passes() -> None:
     """What is sent has an ELBO: above that of the last pass, below that of the next."""
     federation = made(0, prior="fixed")
     begun = federation.begun(noisy(federation.labels, 0.3, 0))
-    course = begin(begun.statistics, begun.prior)
+    course = first_state(begun.sums, begun.prior)
     assert course.divergence is not None
     with Workers() as workers:
         rows = study_rows(federation.study, federation.X)
@@ -169,9 +96,9 @@ def plan_for(
     if "overlap" in options:
         local = local._replace(overlaps=[options.pop("overlap")])
     age = options.pop("age", np.ones(len(rows), dtype=np.int64))
-    replies = Replies(halves, [(stats, halves)], options.pop("cost", None))
+    replies = SummedMoves(halves, [(stats, halves)], options.pop("cost", None))
     kept = {"gained": 0.0, "most_clusters": 20, **options}
-    return make_plan(local, groups, stats, prior_of(), age, replies, **kept)
+    return plan_moves(local, groups, stats, prior_of(), age, replies, **kept)
 
 
 def moved_to(plan: Plan) -> list[list[int]]:
@@ -189,8 +116,8 @@ def test_a_split_that_pays_is_made_and_gains_what_was_said() -> None:
     gain = split_gains(stats, halves, prior_of())
     parts = halves.divide(stats, np.array([0]))
     assert elbo(parts, prior_of()) - elbo(stats, prior_of()) == pytest.approx(gain[0], rel=1e-9)
-    replies = Replies(halves, [(stats, halves)], None)
-    course = go_on(begin(stats, prior_of()), stats, prior_of(), replies, plan)
+    replies = SummedMoves(halves, [(stats, halves)], None)
+    course = next_state(first_state(stats, prior_of()), stats, prior_of(), replies, plan)
     np.testing.assert_allclose(course.sent.log_levels, expectations(parts, prior_of()).log_levels)
     assert course.parents.tolist() == [1, 0, 0]
     assert course.age[1:].tolist() == [UNCUT, UNCUT]
@@ -241,8 +168,8 @@ def test_one_cluster_is_deleted_only_where_all_rows_were_asked() -> None:
 def test_a_cut_ages_and_one_without_hope_is_proposed_anew() -> None:
     _, _, stats = centre([LOW, EVEN], [500.0, 600.0])
     halves = halves_of([LOW, LOW], [250, 300])  # the first gains nothing, the second much
-    course = begin(stats, prior_of())
-    replies = Replies(halves, [(stats, halves)], None)
+    course = first_state(stats, prior_of())
+    replies = SummedMoves(halves, [(stats, halves)], None)
     for old, new in ((UNCUT, 0), (0, 1), (PATIENCE - 1, PATIENCE)):
         _, age = next_cuts(course._replace(age=np.full(2, old)), stats, prior_of(), replies)
         assert age.tolist() == [new, new]
@@ -253,21 +180,21 @@ def test_a_cut_ages_and_one_without_hope_is_proposed_anew() -> None:
 def test_the_second_exchange_without_a_move_is_a_guess() -> None:
     federation = made(1, n_rows=400)
     model = federation.begun(noisy(federation.labels, 0.3, 1))
-    first = exchange(model, federation.tables)
-    assert first.course.divergence is not None
-    plain = expectations(first.statistics, first.prior)
-    np.testing.assert_array_equal(first.course.sent.log_levels, plain.log_levels)
-    second = exchange(first, federation.tables)
-    assert second.course.divergence is None
-    plain = expectations(second.statistics, second.prior)
-    assert not np.array_equal(second.course.sent.log_levels, plain.log_levels)
+    first = play(model, federation.tables)
+    assert first.round_state.divergence is not None
+    plain = expectations(first.sums, first.prior)
+    np.testing.assert_array_equal(first.round_state.clusters.log_levels, plain.log_levels)
+    second = play(first, federation.tables)
+    assert second.round_state.divergence is None
+    plain = expectations(second.sums, second.prior)
+    assert not np.array_equal(second.round_state.clusters.log_levels, plain.log_levels)
 
 
 def test_what_was_sent_earlier_goes_where_the_elbo_gains_most() -> None:
     rng = np.random.default_rng(2)
     stats = binary(rng.uniform(0.1, 0.9, (3, 8)).tolist(), [300, 200, 100])
     late = binary(rng.uniform(0.1, 0.9, (6, 8)).tolist(), [30, 20, 10, 5, 60, 70])
-    found = placed(stats, prior_of(), late)
+    found = best_clusters(stats, prior_of(), late)
     for i, k in enumerate(found):
         reached = []
         for at in range(3):
@@ -277,4 +204,4 @@ def test_what_was_sent_earlier_goes_where_the_elbo_gains_most() -> None:
             reached.append(elbo(Sums(T, S, stats.h), prior_of()))
         assert k == np.argmax(reached)
     assert len(set(found.tolist())) > 1
-    assert placed(stats, prior_of(), late.take(np.arange(0))).shape == (0,)
+    assert best_clusters(stats, prior_of(), late.take(np.arange(0))).shape == (0,)

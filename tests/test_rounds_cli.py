@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from fedmerdel import GlobalModel, SiteSummary, cli, commands
-from fedmerdel.release.folder import summary_files
 from tests.command_line import (
     INIT,
     SITES,
@@ -53,13 +52,13 @@ def test_the_whole_story(run: Run, tmp_path: Path, suffix: str, packed: str) -> 
             assert "reply to clusters" in out
             assert "opensafely" in out
         out = words(run("merge", "study.toml", *replies, "--onto", last, "-o", following))
-        assert f"Exchange {number}: 2 clusters, ELBO -" in out
+        assert f"Round {number}: 2 clusters, ELBO -" in out
         assert "of the rows changed cluster" in out
         assert "Disclosure control costs at most" in out
         assert f"Next: fedmerdel describe {following}" in out
         assert (" a row). At least" in out) == (number == 2)
     out = words(run("describe", "model-2"))
-    assert "Exchange 2: 2 clusters" in out
+    assert "Round 2: 2 clusters" in out
     assert "Cluster 1: " in out
     done(run("assign", "model-2", f"york{suffix}", "--site", "york", "-o", "labels.csv"))
     found = pd.read_csv("labels.csv")

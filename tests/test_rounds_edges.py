@@ -24,8 +24,7 @@ from fedmerdel import (
     update_site,
 )
 from fedmerdel.commands.screen import screen, show_exchange
-from tests.test_merge_onto import small_sites
-from tests.test_rounds import exchange, made, replies_of
+from tests.round_trips import made, play, replies_of, small_sites
 
 
 @pytest.mark.parametrize("seed", [1, 3])
@@ -33,9 +32,9 @@ def test_a_gain_of_rounding_splits_nothing(seed: int) -> None:
     """Long after convergence the true number of clusters is still there, and no dust."""
     federation = small_sites(seed)
     model = federation.begun(np.where(federation.labels == 3, 2, federation.labels))
-    model = exchange(model, federation.tables, 25)
+    model = play(model, federation.tables, 25)
     assert model.n_clusters == 4
-    assert model.statistics.T.min() > 1
+    assert model.sums.T.min() > 1
 
 
 def test_replies_are_not_taken_for_first_summaries() -> None:
@@ -48,7 +47,7 @@ def test_replies_are_not_taken_for_first_summaries() -> None:
 
 def test_a_gain_is_told_only_where_elbos_compare() -> None:
     federation = made(0, 800)
-    model = exchange(federation.begun(federation.labels), federation.tables, 2)
+    model = play(federation.begun(federation.labels), federation.tables, 2)
     assert model.record[-1].gain is not None
     late = {**federation.tables, "zz": federation.tables["s00"][:80]}
     later = merge_onto(model, replies_of(model, late))
@@ -64,7 +63,7 @@ def test_from_one_cluster_splits_find_the_others() -> None:
     found = []
     for seed in range(3):
         federation = small_sites(seed)
-        model = exchange(federation.begun(np.zeros(1500, dtype=np.int64)), federation.tables, 25)
+        model = play(federation.begun(np.zeros(1500, dtype=np.int64)), federation.tables, 25)
         labels = np.empty(1500, dtype=np.int64)
         for b, (site, X) in enumerate(federation.tables.items()):
             labels[b::15] = assign(model, X, site).labels
@@ -76,13 +75,13 @@ def test_rows_of_a_dropped_cluster_are_not_made_up() -> None:
     federation = made(2, 1200, 2, 2, policy=policy_named("opensafely"))
     model = federation.begun(federation.labels)
     # One cluster that no row is given to, at no site.
-    sent = model.course.sent
+    sent = model.round_state.clusters
     weights = np.append(sent.log_weights[:-1], -1e6)
-    course = model.course._replace(sent=sent._replace(log_weights=weights))
-    after = exchange(replace(model, next_course=course), federation.tables)
+    course = model.round_state._replace(sent=sent._replace(log_weights=weights))
+    after = play(replace(model, next_round=course), federation.tables)
     assert after.n_clusters == 1
-    told = sum(summary.statistics.T.sum() for summary in after.summaries)
-    assert after.statistics.T.sum() == pytest.approx(told)
+    told = sum(summary.sums.T.sum() for summary in after.summaries)
+    assert after.sums.T.sum() == pytest.approx(told)
 
 
 def test_wrong_types_are_one_clear_line() -> None:
@@ -145,9 +144,9 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_memory_is_refused_in_one_line(damage: str, tmp_path: Path) -> None:
     federation = made(1, 400)
-    model = exchange(federation.begun(federation.labels), federation.tables)
-    while len(model.course.past.read) < 2:  # a move forgets the past
-        model = exchange(model, federation.tables)
+    model = play(federation.begun(federation.labels), federation.tables)
+    while len(model.round_state.past.read) < 2:  # a move forgets the past
+        model = play(model, federation.tables)
     model.save(tmp_path / "model")
     assert GlobalModel.load(tmp_path / "model").record == model.record
     DAMAGES[damage](tmp_path / "model")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fedmerdel.estimators.rounds import QUIET, QUIET_EXCHANGES, has_settled
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
@@ -19,15 +20,14 @@ from fedmerdel import (
     simulate,
     update_site,
 )
-from fedmerdel.centre.lineage import Exchange
+from fedmerdel.centre.lineage import Round
 from fedmerdel.estimators import rounds as rounds_module
-from fedmerdel.estimators.rounds import QUIET, QUIET_EXCHANGES, has_settled
 from fedmerdel.fitting.passes import Workers
 from fedmerdel.fitting.solution import make_problem, pass_on
 from fedmerdel.site.assign import assign
 from fedmerdel.site.site_table import study_rows
 from fedmerdel.study.priors import study_prior
-from tests.test_rounds import Made, exchange, made, noisy
+from tests.round_trips import Made, made, noisy, play
 
 TABLE = simulate(900, 20, 3, beta=(0.5, 1.0), random_state=3)
 HOSPITALS = np.array(["york", "hull", "leeds"])[np.arange(900) % 3]
@@ -35,7 +35,7 @@ HOSPITALS = np.array(["york", "hull", "leeds"])[np.arange(900) % 3]
 
 def pooled_passes(made: Made, begun: GlobalModel) -> float:
     """The ELBO that plain passes over all rows reach from a model's statistics."""
-    study, stats, prior, last = made.study, begun.statistics, begun.prior, -np.inf
+    study, stats, prior, last = made.study, begun.sums, begun.prior, -np.inf
     base = study_prior(study, begun.prior.n_components)
     learned = "strengths" if study.prior == "learned" else None
     with Workers() as workers:
@@ -54,7 +54,7 @@ def test_exchanges_end_where_passes_over_pooled_rows_end(prior: str, seed: int) 
     """The relative 1e-6 is 0.01 nats here; a single move would be worth more."""
     federation = made(seed, prior=prior)
     begun = federation.begun(noisy(federation.labels, 0.3, seed))
-    model = exchange(begun, federation.tables, 25)
+    model = play(begun, federation.tables, 25)
     assert not any(step.move in ("split", "merge", "delete") for step in model.record)
     assert model.lower_bound == pytest.approx(pooled_passes(federation, begun), rel=1e-6)
 
@@ -64,7 +64,7 @@ def test_exchanges_reach_a_whole_fit_from_the_same_labels(seed: int) -> None:
     """`MerDel` with as many components as all sites together has the centre's prior."""
     federation = made(seed, prior="learned")
     labels = noisy(federation.labels, 0.2, seed)
-    model = exchange(federation.begun(labels), federation.tables, 20)
+    model = play(federation.begun(labels), federation.tables, 20)
     whole = MerDel(model.prior.n_components, init=labels, prior="learned", absolute_tol=1e-6)
     whole.fit(federation.X)
     assert model.n_clusters == whole.n_clusters_
@@ -109,14 +109,14 @@ def test_exchanges_are_those_of_real_sites_but_for_the_order_of_sums() -> None:
         model = merge_onto(model, replies)
     found = fitted(3).model_
     assert found.lower_bound == pytest.approx(model.lower_bound, rel=1e-10)
-    np.testing.assert_allclose(found.statistics.S, model.statistics.S, atol=1e-4)
+    np.testing.assert_allclose(found.sums.S, model.sums.S, atol=1e-4)
 
 
 def test_the_number_of_threads_changes_no_bit() -> None:
     one, three = fitted(4), fitted(4, n_jobs=3)
     assert one.record_ == three.record_
     assert one.model_.broadcast.hash == three.model_.broadcast.hash
-    for a, b in zip(one.model_.statistics, three.model_.statistics, strict=True):
+    for a, b in zip(one.model_.sums, three.model_.sums, strict=True):
         assert a.tobytes() == b.tobytes()
 
 
@@ -152,8 +152,8 @@ def test_auto_ends_when_nothing_more_is_to_be_gained() -> None:
     assert more.n_clusters_ == auto.n_clusters_
 
 
-def step(number: int, gain: float | None, move: str = "") -> Exchange:
-    return Exchange(number, -1000.0, gain, 3, 0.0, (), move)
+def step(number: int, gain: float | None, move: str = "") -> Round:
+    return Round(number, -1000.0, gain, 3, 0.0, (), move)
 
 
 def test_quiet_is_no_move_and_no_gain_for_a_while() -> None:
@@ -190,7 +190,7 @@ def test_weights_count_as_rows() -> None:
     rng = np.random.default_rng(0)
     weights = rng.integers(0, 3, 900).astype(float)
     weighted = fitted(3, sample_weight=weights)
-    assert weighted.model_.statistics.T.sum() == pytest.approx(weights.sum())
+    assert weighted.model_.sums.T.sum() == pytest.approx(weights.sum())
     twice = np.repeat(np.arange(900), weights.astype(int))
     again = FedMerDel(6, rounds=3, random_state=1).fit(TABLE.X[twice], groups=HOSPITALS[twice])
     assert weighted.n_clusters_ == again.n_clusters_ == 3
@@ -198,7 +198,7 @@ def test_weights_count_as_rows() -> None:
     # From the same clusters, the two tables give the same replies.
     reply = update_site(weighted.model_, TABLE.X, "x", sample_weight=weights)
     other = update_site(weighted.model_, TABLE.X[twice], "x")
-    for a, b in zip(reply.statistics, other.statistics, strict=True):
+    for a, b in zip(reply.sums, other.sums, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-9)
 
 
@@ -225,7 +225,7 @@ def test_every_way_of_fitting_goes_on_with_exchanges(options: dict[str, Any]) ->
     assert (
         adjusted_rand_score(TABLE.labels, found.labels_) > 0.75
     )  # 0.87 is the best with no entry missing
-    assert found.model_.statistics.T.sum() == pytest.approx(900)
+    assert found.model_.sums.T.sum() == pytest.approx(900)
 
 
 def test_scikit_learn_knows_the_parameter() -> None:

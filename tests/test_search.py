@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.model.global_model import merge_sites
+from fedmerdel.centre.federation import merge_sites
 from fedmerdel.sums import search as search_module
 from fedmerdel.sums.merging import LocalClusters, Merging, local_clusters
 from fedmerdel.sums.prior import Prior, uniform_prior
@@ -207,7 +207,7 @@ def test_the_order_of_the_summaries_does_not_matter(federation: Federation, orde
         assert other.sites == model.sites
         assert [g.tolist() for g in other.groups] == [g.tolist() for g in model.groups]
         assert other.lower_bound == model.lower_bound
-        assert np.all(np.diff(model.statistics.T) <= 0)
+        assert np.all(np.diff(model.sums.T) <= 0)
 
 
 @settings(max_examples=25, deadline=None)

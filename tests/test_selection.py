@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import logsumexp, xlogy
+from scipy.special import logsumexp
 
 from fedmerdel import MerDel, simulate
 from fedmerdel.fitting.moves import delete_bounds
@@ -17,7 +17,6 @@ from fedmerdel.fitting.solution import make_problem, pass_on
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.learning import settled
-from fedmerdel.sums.levels import sum_levels
 from fedmerdel.sums.predictive import mean_levels, predictive
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.selection import Selection
@@ -30,21 +29,6 @@ ONE = Workers(1)
 many = settings(max_examples=50, deadline=None)
 
 Drawn = tuple[Dense, np.ndarray, Prior]
-
-
-def with_inclusion(S: np.ndarray, prior: Prior, c: np.ndarray) -> tuple[Selection, Prior]:
-    """Return a selection in which the variables are included by ``c``."""
-    learning = Selection.of(S, prior)
-    plain = sum_levels(xlogy(S.sum(axis=0), learning.background), prior.offsets)
-    return learning, learning._prior(prior, c, plain)
-
-
-def random_inclusion(rng: np.random.Generator, n_variables: int) -> np.ndarray:
-    """Anything from 0 to 1, often one of both."""
-    c = rng.random(n_variables)
-    c[rng.random(n_variables) < 0.2] = 0.0
-    c[rng.random(n_variables) < 0.2] = 1.0
-    return c
 
 
 @many

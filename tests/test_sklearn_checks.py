@@ -15,17 +15,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fedmerdel import ConstantColumnWarning, DataError, MerDel, simulate
 
-CONTINUOUS = "gives the estimator numbers that are not whole, which it refuses as continuous"
-
-
-def needs_continuous_data(estimator: Any) -> dict[str, str]:
-    """Name the checks that can't pass on a table of categories, each with its reason."""
-    return {
-        "check_clustering": f"{CONTINUOUS} (standardised blobs)",
-        "check_positive_only_tag_during_fit": f"{CONTINUOUS} (draws from a normal distribution)",
-        "check_sample_weight_equivalence_on_dense_data": f"{CONTINUOUS} (uniform draws)",
-    }
-
 
 @pytest.mark.filterwarnings(f"ignore::{ConstantColumnWarning.__module__}.ConstantColumnWarning")
 @parametrize_with_checks(

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.release import SiteSummary
 from fedmerdel.release.note import checkers_note
 from fedmerdel.release.review import review_tables
+from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.codebook import Codebook, Variable
 from tests.summaries import FILES, assert_same, content, make
 
@@ -58,7 +58,7 @@ def test_a_loaded_summary_is_the_same_to_the_last_bit(
 def test_minus_zero_and_levels_called_missing_survive(tmp_path: Path) -> None:
     book = Codebook((Variable("(rows)", ("(missing)", "x\r\ny", "\r", "\n"), "text"),))
     summary = make(3, "none", codebook=book)
-    summary.statistics.h[0] = -0.0
+    summary.sums.h[0] = -0.0
     summary.save(tmp_path / "a")
     assert_same(SiteSummary.load(tmp_path / "a"), summary)
 
@@ -87,11 +87,11 @@ def test_the_sheets_read_like_tables(tmp_path: Path) -> None:
     with (tmp_path / "a" / "counts.csv").open(newline="", encoding="utf-8") as file:
         header, total, *rows = csv.reader(file)
     assert header == ["variable", "level", "cluster_0", "cluster_1"]
-    assert total == ["(rows)", "", *(str(int(t)) for t in summary.statistics.T)]
+    assert total == ["(rows)", "", *(str(int(t)) for t in summary.sums.T)]
     assert [row[:2] for row in rows[:3]] == [["age", level] for level in ("a", "b, c", 'say "d"')]
     for name in ("age", "sex"):
         told = np.array([row[2:] for row in rows if row[0] == name], dtype=float)
-        np.testing.assert_array_equal(told.sum(axis=0), summary.statistics.T)
+        np.testing.assert_array_equal(told.sum(axis=0), summary.sums.T)
 
 
 def test_the_document_fits_the_published_schema(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_the_note_says_what_a_checker_asks() -> None:
     assert "Every count is 0 or at least 10" in note
     assert "A 0 means: 0 to 9 rows" in note
     assert "multiples of 5" in note
-    assert f"smallest other is {summary.report.smallest_cell:,.0f}" in note
+    assert f"smallest other is {summary.account.smallest_cell:,.0f}" in note
     for name in ("counts.csv", "overlap.csv", "outcomes.csv", "summary.json"):
         assert name in note
     assert "outcomes.csv" not in checkers_note(make(outcomes=()))
@@ -149,7 +149,7 @@ def test_the_note_says_what_a_checker_asks() -> None:
 def test_the_review_lists_sizes_smallest_counts_and_contrasts() -> None:
     summary = make()
     review = review_tables(summary, n_smallest=4)
-    T, S = summary.statistics.T, summary.statistics.S
+    T, S = summary.sums.T, summary.sums.S
     assert [size.rows for size in review.sizes] == T.tolist()
     assert sum(size.share for size in review.sizes) == pytest.approx(1)
     cells = summary.cells()

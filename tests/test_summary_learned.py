@@ -13,7 +13,7 @@ import pytest
 
 from fedmerdel import FedMerDel, simulate
 from fedmerdel.errors import FedMerDelError
-from fedmerdel.release import SiteSummary
+from fedmerdel.release.summary import SiteSummary
 from fedmerdel.site.fit_site import fit_site
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.study.priors import study_prior
@@ -49,7 +49,7 @@ def test_the_elbo_is_that_of_the_released_counts(options: dict[str, Any], policy
     released = study_prior(agreed, agreed.max_clusters)
     assert released.strength is None
     assert released.inclusion is None
-    assert summary.elbo == elbo(summary.statistics, released)
+    assert summary.elbo == elbo(summary.sums, released)
     if not agreed.variable_selection:
         assert summary.selected is None
         return

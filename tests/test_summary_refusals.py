@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.release import SiteSummary
+from fedmerdel.release.summary import SiteSummary
 from tests.summaries import FILES, assert_same, content, make
 
 # Refusals: impossible numbers
@@ -23,10 +23,10 @@ from tests.summaries import FILES, assert_same, content, make
 def changed(summary: SiteSummary, part: str, value: Callable[[np.ndarray], Any]) -> Any:
     """Return the summary with one of its arrays changed, made anew."""
     if part in ("T", "S", "h"):
-        array = value(getattr(summary.statistics, part).copy())
-        change: Any = {"statistics": summary.statistics._replace(**{part: array})}
+        array = value(getattr(summary.sums, part).copy())
+        change: Any = {"statistics": summary.sums._replace(**{part: array})}
     elif part in ("positive", "observed"):
-        counts = summary.outcomes["death"]
+        counts = summary.sums.outcomes["death"]
         change = {
             "outcomes": {"death": counts._replace(**{part: value(getattr(counts, part).copy())})}
         }
@@ -88,14 +88,14 @@ def test_site_names_that_no_folder_can_have_are_refused(site: str) -> None:
 
 def test_counts_that_break_the_policy_named_beside_them_are_refused() -> None:
     summary = make()
-    T = summary.statistics.T
-    S = summary.statistics.S.copy()
+    T = summary.sums.T
+    S = summary.sums.S.copy()
     S[0, :3] = T[0] - 5, 5, 0
     with pytest.raises(DataError, match="under 10"):
-        dataclasses.replace(summary, statistics=summary.statistics._replace(S=S))
+        dataclasses.replace(summary, statistics=summary.sums._replace(S=S))
     S[0, :3] = T[0] - 11, 11, 0
     with pytest.raises(DataError, match="not rounded"):
-        dataclasses.replace(summary, statistics=summary.statistics._replace(S=S))
+        dataclasses.replace(summary, statistics=summary.sums._replace(S=S))
 
 
 # Refusals: files

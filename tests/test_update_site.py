@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fedmerdel.site.update import prepare_update
 from scipy.special import digamma, logsumexp
 
 from fedmerdel import (
@@ -22,9 +23,7 @@ from fedmerdel import (
     update_site,
 )
 from fedmerdel.fitting.passes import Workers
-from fedmerdel.release.folder import summary_files
 from fedmerdel.site.people import count_people, own_rows, soft_outcomes
-from fedmerdel.site.update import prepare_update
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 from fedmerdel.sums.cuts import split_gains
 from fedmerdel.sums.elbo import elbo
@@ -44,8 +43,8 @@ from tests.reference import (
     packed,
     statistics_from,
 )
+from tests.site_tables import N_LEVELS, frame_of, level_numbers, study
 from tests.summaries import assert_same
-from tests.test_fit_site import N_LEVELS, frame_of, level_numbers, study
 
 CHANGING = [name for name in POLICIES if name != "none"]
 
@@ -83,7 +82,7 @@ def test_every_number_is_what_the_rows_say(model: GlobalModel, first_uncut: bool
     reply = update_site(sent, frame_of(X), "york", sample_weight=weights)
     table = Dense(X, weights, N_LEVELS)
     log_r = e_step(table, sent.clusters)
-    for found, true in zip(reply.statistics, statistics_from(m_step(table, log_r)), strict=True):
+    for found, true in zip(reply.sums, statistics_from(m_step(table, log_r)), strict=True):
         np.testing.assert_allclose(found, true, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(reply.overlap, overlaps(log_r, weights), atol=1e-7)
     rho = log_rho(X, sent.clusters.log_weights, by_variable(sent.clusters.log_levels, N_LEVELS))
@@ -106,7 +105,7 @@ def test_where_no_cut_was_sent_the_site_proposes_good_halves() -> None:
     for seed in range(3):
         agreed = study(prior="fixed", seed=seed)
         summary = fit_site(agreed, frame_of(level_numbers(800, seed, rare=0.1)), "hull")
-        stats = summary.statistics
+        stats = summary.sums
         alone = Sums(stats.T.sum(keepdims=True), stats.S.sum(axis=0)[None], np.zeros(1))
         groups = (np.arange(summary.n_clusters),)
         lump = GlobalModel(agreed, (summary,), groups, "exact", "correlation")
@@ -139,7 +138,7 @@ def test_a_site_without_rows_in_a_cluster_still_answers_for_it() -> None:
     X = np.zeros((50, 4), dtype=int)
     reply = update_site(model, frame_of(X), "york")
     assert reply.n_clusters == model.n_clusters
-    assert reply.statistics.T.min() < 0.01
+    assert reply.sums.T.min() < 0.01
     assert merge_onto(model, [reply]).sites == ("hull", "leeds", "york")
 
 
@@ -160,9 +159,9 @@ def test_under_a_policy_no_count_is_small(name: str) -> None:
         seen += int((cells == 0).sum())
         assert reply.answer is not None
         assert reply.answer.prospects is None
-        told = set(summary_files(reply))
+        told = set(reply.to_files())
         assert told == {"summary.json", "counts.csv", "overlap.csv", "outcomes.csv", "README.txt"}
-        header = summary_files(reply)["overlap.csv"].decode().splitlines()[0]
+        header = reply.to_files()["overlap.csv"].decode().splitlines()[0]
         assert "cost" not in header
         assert "blur" not in header
     assert seen > 0
@@ -194,7 +193,7 @@ def dirichlet_kl(counts: np.ndarray, prior: np.ndarray) -> float:
 
 def rows_elbo(model: GlobalModel, X: np.ndarray) -> float:
     """The ELBO of rows with the q(pi) and q(phi) that a model sends out, term by term."""
-    sent, prior, stats = model.broadcast.clusters, model.prior, model.statistics
+    sent, prior, stats = model.broadcast.clusters, model.prior, model.sums
     rho = log_rho(X, sent.log_weights, by_variable(sent.log_levels, N_LEVELS))
     weights = np.zeros(prior.n_components)
     weights[: stats.n_clusters] = stats.T
@@ -235,24 +234,24 @@ def test_clusters_too_small_to_tell_are_zeros_in_their_places(few: int) -> None:
     agreed = study(policy=POLICIES["opensafely"], prior="fixed")
     model = merged(agreed)
     assert model.n_clusters == 2
-    of_first = np.argmax(model.statistics.S[:, :2], axis=1)[0]  # its level of variable a
+    of_first = np.argmax(model.sums.S[:, :2], axis=1)[0]  # its level of variable a
     kinds = [np.zeros(4, dtype=int), N_LEVELS - 1]
     if of_first == 1:
         kinds.reverse()
     both = np.concatenate([np.tile(kinds[few], (9, 1)), np.tile(kinds[1 - few], (300, 1))])
     released = prepare_update(model, frame_of(both), "york")
-    T, small = released.summary.statistics.T, few
+    T, small = released.summary.sums.T, few
     assert T[small] == 0
     assert T[1 - small] == 300
-    assert not released.summary.statistics.S[small].any()
-    assert not released.summary.overlap[small].any()
-    assert released.summary.statistics.h[small] == 0
-    assert released.summary.report.withheld == 1
+    assert not released.summary.sums.S[small].any()
+    assert not released.summary.sums.Q[small].any()
+    assert released.summary.sums.h[small] == 0
+    assert released.summary.account.withheld == 1
     # The centre expects a few rows there all the same: fewer than it would be told of.
     found = merge_onto(model, [released.summary, *(
         update_site(model, frame_of(t, 1), site) for site, t in tables().items()
     )])  # fmt: skip
-    rows = found.statistics.T.sum() - sum(s.n_rows for s in found.summaries)
+    rows = found.sums.T.sum() - sum(s.n_rows for s in found.summaries)
     assert 0 <= rows < 10
 
 
@@ -321,6 +320,6 @@ def test_a_reply_says_the_same_however_the_rows_are_ordered(model: GlobalModel) 
     frame = frame_of(level_numbers(300, 3))
     one = update_site(model, frame, "york")
     other = update_site(model, frame.sample(frac=1, random_state=1), "york")
-    for a, b in zip(one.statistics, other.statistics, strict=True):
+    for a, b in zip(one.sums, other.sums, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-9)
     assert_same(one, update_site(model, frame, "york"))

@@ -115,7 +115,7 @@ def test_whole_weights_are_repeated_rows_at_sites_too() -> None:
     study = replace(draft_study(simulate(50, 30, 2, random_state=0).X), policy=NONE)
     one = fit_site(study, X, "a", sample_weight=times)
     other = fit_site(study, repeated, "a")
-    np.testing.assert_allclose(one.statistics.S, other.statistics.S, rtol=1e-6, atol=1e-5)
+    np.testing.assert_allclose(one.sums.S, other.sums.S, rtol=1e-6, atol=1e-5)
 
 
 def frame(**columns: Any) -> pd.DataFrame:
@@ -139,8 +139,8 @@ def test_a_study_names_the_column_of_weights(tmp_path: Path) -> None:
     given = fit_site(
         replace(study, weight=None), table.drop(columns="w"), "a", sample_weight=weights
     )
-    np.testing.assert_array_equal(named.statistics.S, given.statistics.S)
-    assert named.statistics.T.sum() == pytest.approx(weights.sum())
+    np.testing.assert_array_equal(named.sums.S, given.sums.S)
+    assert named.sums.T.sum() == pytest.approx(weights.sum())
     assert named.study_hash != given.study_hash
     found = check_site(study, table)
     assert found.ignored == ()
@@ -180,9 +180,9 @@ def test_a_checker_counts_people_and_not_weights() -> None:
     at = list(released.codebook.names).index("rare")
     levels = released.codebook.variables[at].levels
     cell = released.codebook.level_offsets[at] + levels.index("yes")
-    assert (released.statistics.S[:, cell] == 0).all()
+    assert (released.sums.S[:, cell] == 0).all()
     exact = fit_site(study_of(table, policy=NONE), table, "a")
-    assert exact.statistics.S[:, cell].sum() == pytest.approx(600)
+    assert exact.sums.S[:, cell].sum() == pytest.approx(600)
     # And light people are still people, but a cluster that weighs little is a small one.
     light = fit_site(study_of(table, policy=policy), table.assign(w=1.0), "a")
     cells = light.cells()

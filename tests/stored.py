@@ -1,0 +1,55 @@
+"""Federations to save and compare, and refusals in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedmerdel import Federation, merge_sites
+from fedmerdel.errors import FedMerDelError
+from fedmerdel.sums.sums import OutcomeCounts
+from tests.federations import binary, made_study, summary_of
+
+
+def assert_same(one: Federation, other: Federation) -> None:
+    assert one.sites == other.sites
+    assert [group.tolist() for group in one.groups] == [group.tolist() for group in other.groups]
+    for a, b in zip(one.sums[:3], other.sums[:3], strict=True):
+        assert a.tobytes() == b.tobytes()
+    assert one.lower_bound == other.lower_bound
+    assert one.lineage == other.lineage
+    assert (one.search, one.criterion) == (other.search, other.criterion)
+
+
+@contextmanager
+def refused(error: type[FedMerDelError], *words: str) -> Iterator[None]:
+    """One line, of this kind of error, that holds these words."""
+    with pytest.raises(error) as found:
+        yield
+    message = str(found.value)
+    assert "\n" not in message
+    assert all(word in message for word in words), message
+
+
+def made(*sites: str, seed: int = 1) -> Federation:
+    """Three sites with clusters of two kinds, deaths counted."""
+    study = made_study(np.full(16, 2), outcomes=("death",), seed=seed)
+    one, two = [0.9, 0.9, 0.1, 0.1] * 4, [0.1, 0.1, 0.9, 0.8] * 4
+    deaths = {"death": OutcomeCounts(np.array([3.0, 20.0]), np.array([30.0, 60.0]))}
+    stats = binary([one, two], [33.3, 61.7])
+    return merge_sites(
+        study,
+        [summary_of(study, s, stats, deaths) for s in sites or ("hull", "leeds")],
+    )
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
