@@ -19,7 +19,7 @@ from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
 KIND = "fedmerdel estimator"
-VERSION = 2
+VERSION = 3
 
 LEARNED = ("strength", "inclusion", "background")
 """What a fit may have learned of its prior."""
@@ -31,14 +31,53 @@ Estimator = TypeVar("Estimator")
 
 
 def save(estimator: Any, path: str | Path) -> None:
-    """Write what `predict`, `score_samples` and `sample` need."""
-    prior, stats = estimator._prior, estimator._stats
+    """Write what an estimator needs to predict, and its options."""
     names = getattr(estimator, "feature_names_in_", None)
     content = {
         "estimator": type(estimator).__name__,
         "options": _options(estimator),
-        "codebook": estimator.codebook_.to_dict(),
+        "n_features": int(estimator.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
+        **estimator._saved(),
+    }
+    write_json(path, KIND, VERSION, content)
+
+
+def load(kind: type[Estimator], path: str | Path) -> Estimator:
+    """Read a file written by `save`; refuse one whose parts don't fit each other."""
+    content = read_json(path, KIND, VERSION)
+    try:
+        if content["estimator"] != kind.__name__:
+            raise ValueError("another estimator")
+        estimator: Any = kind()
+        estimator._restore(content)
+        codebook = estimator.codebook_
+        options = dict(content["options"])
+        if options["prior"] == GIVEN:
+            options["prior"] = estimator._given_prior()
+        options["codebook"] = codebook if options["codebook"] else None
+        estimator.__init__(**options)
+        estimator.n_features_in_ = int(content["n_features"])
+        names = content["feature_names"]
+        if estimator.n_features_in_ != len(codebook.variables):
+            raise ValueError("another number of columns")
+        if names is not None:
+            if sorted(names) != sorted(codebook.names):
+                raise ValueError("other names")
+            estimator.feature_names_in_ = np.array(names, dtype=object)
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
+        raise FileError(
+            f"file {str(path)!r} is damaged or was changed: save the model again"
+        ) from None
+    loaded: Estimator = estimator
+    return loaded
+
+
+def clusters_content(estimator: Any) -> dict[str, Any]:
+    """Return the clusters of a `MerDel` as JSON has them."""
+    prior, stats = estimator._prior, estimator._stats
+    return {
+        "codebook": estimator.codebook_.to_dict(),
         "prior": {
             "alpha": float(prior.alpha),
             "n_components": int(prior.n_components),
@@ -51,52 +90,23 @@ def save(estimator: Any, path: str | Path) -> None:
         "n_iter": estimator.n_iter_,
         "converged": estimator.converged_,
     }
-    write_json(path, KIND, VERSION, content)
 
 
-def load(kind: type[Estimator], path: str | Path) -> Estimator:
-    """Read a file written by `save`; refuse one whose parts don't fit each other."""
-    content = read_json(path, KIND, VERSION)
-    try:
-        if content["estimator"] != kind.__name__:
-            raise ValueError("another estimator")
-        codebook = Codebook.from_dict(content["codebook"])
-        prior = Prior(
-            float(content["prior"]["alpha"]),
-            int(content["prior"]["n_components"]),
-            np.array(content["prior"]["eps"], dtype=np.float64),
-            codebook.level_offsets,
-            float(content["prior"]["constant"]),
-            *(_array(content["prior"][name]) for name in LEARNED),
-        )
-        T, S, h = (np.array(content["statistics"][part], dtype=np.float64) for part in "TSh")
-        stats = Sums(T, S, h)
-        _check_numbers(prior, stats)
-        options = dict(content["options"])
-        if options["prior"] == GIVEN:
-            options["prior"] = prior.eps
-        options["codebook"] = codebook if options["codebook"] else None
-        estimator: Any = kind(**options)
-        estimator.n_features_in_ = len(codebook.variables)
-        names = content["feature_names"]
-        if names is not None:
-            if sorted(names) != sorted(codebook.names):
-                raise ValueError("other names")
-            estimator.feature_names_in_ = np.array(names, dtype=object)
-        estimator._take(
-            codebook,
-            prior,
-            stats,
-            float(content["lower_bound"]),
-            int(content["n_iter"]),
-            bool(content["converged"]),
-        )
-    except (KeyError, TypeError, ValueError, OverflowError):
-        raise FileError(
-            f"file {str(path)!r} is damaged or was changed: save the model again"
-        ) from None
-    loaded: Estimator = estimator
-    return loaded
+def read_clusters(content: dict[str, Any]) -> tuple[Codebook, Prior, Sums]:
+    """Read what `clusters_content` returned."""
+    codebook = Codebook.from_dict(content["codebook"])
+    prior = Prior(
+        float(content["prior"]["alpha"]),
+        int(content["prior"]["n_components"]),
+        np.array(content["prior"]["eps"], dtype=np.float64),
+        codebook.level_offsets,
+        float(content["prior"]["constant"]),
+        *(_array(content["prior"][name]) for name in LEARNED),
+    )
+    T, S, h = (np.array(content["statistics"][part], dtype=np.float64) for part in "TSh")
+    stats = Sums(T, S, h)
+    _check_numbers(prior, stats)
+    return codebook, prior, stats
 
 
 def _listed(learned: FloatArray | None) -> list[float] | None:
@@ -114,7 +124,7 @@ def _options(estimator: Any) -> dict[str, Any]:
         for name, value in estimator.get_params().items()
         if name not in ("n_jobs", "verbose")
     }
-    if not isinstance(options["init"], str):
+    if not isinstance(options.get("init", ""), str):
         options["init"] = None
     if not isinstance(options["random_state"], int):
         options["random_state"] = None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self, get_args
 
 from fedmerdel.centre.folder import load_federation, save_federation
-from fedmerdel.centre.lineage import Round
+from fedmerdel.centre.lineage import Round, inherited
 from fedmerdel.centre.merge import merge_groups
 from fedmerdel.centre.report import write_report
 from fedmerdel.centre.state import FederationState
@@ -18,7 +18,7 @@ from fedmerdel.centre.summaries import check_summaries, in_order
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.names import changed, inherited
+from fedmerdel.model.names import changed
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.study import Study

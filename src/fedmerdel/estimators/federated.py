@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,9 +17,9 @@ from fedmerdel.centre.federation import Federation, merge_sites
 from fedmerdel.centre.lineage import Ancestor, Round
 from fedmerdel.centre.run import Rounds, run_rounds
 from fedmerdel.estimators.batches import site_of_rows
-from fedmerdel.estimators.columns import CategoricalColumns
+from fedmerdel.estimators.fitted import FittedClusters
 from fedmerdel.fitting.fit import Init
-from fedmerdel.fitting.passes import Workers, label_rows, log_evidence, responsibilities
+from fedmerdel.fitting.passes import Workers, label_rows
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.options import (
@@ -31,7 +32,7 @@ from fedmerdel.options import (
 from fedmerdel.progress import shown, shown_rounds
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.encode import encode
-from fedmerdel.records.missing import check_complete, fit_codebook
+from fedmerdel.records.missing import fit_codebook
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.records.tables import open_table
 from fedmerdel.release.summary import SiteSummary
@@ -44,13 +45,13 @@ from fedmerdel.study.policy import policy_named
 from fedmerdel.study.priors import site_learns, study_prior
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.expectations import Expectations, expectations
-from fedmerdel.sums.predictive import predictive
+from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.search import Search
 from fedmerdel.sums.similarity import MergeCriterion
+from fedmerdel.sums.sums import Sums
 
 
-class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
+class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
     """Cluster the rows of several sites through their statistics alone (the paper's FedMerDel).
 
     Each site is fitted by itself; then the sites' clusters are merged by gain in the
@@ -236,11 +237,7 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         self.frozen_labels_: IntArray = frozen_labels
         self.local_labels_: IntArray = local_labels
         self.federation_ = federation
-        self.model_: GlobalModel = federation.model
-        self.codebook_ = codebook
-        self.n_clusters_ = federation.n_clusters
-        self.selection_probability_ = federation.selection_probability
-        self.selected_: NDArray[np.bool_] = np.isin(codebook.names, federation.selected)
+        self._take(federation.model)
         self.lower_bound_ = federation.lower_bound
         self.lineage_: tuple[Ancestor, ...] = federation.lineage
         self.record_: tuple[Round, ...] = federation.record
@@ -253,40 +250,50 @@ class FedMerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
             )
         return self
 
-    def predict(self, X: Any) -> IntArray:
-        """Return the most probable global cluster of each row."""
-        rows = self._rows(X)
-        with Workers(thread_count(self.n_jobs)) as workers:
-            return label_rows(rows, self._expectations(), workers)
+    def report(
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        date: str | None = None,
+        image_shape: tuple[int, int] | None = None,
+    ) -> None:
+        """Write a page of pictures and tables; see `GlobalModel.report`.
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of each global cluster for each row: (N, K)."""
-        rows = self._rows(X)
-        with Workers(thread_count(self.n_jobs)) as workers:
-            return responsibilities(rows, self._expectations(), workers)
-
-    def score_samples(self, X: Any) -> FloatArray:
-        """Return the log predictive probability of each row under the global model."""
-        rows = self._rows(X)
-        theta = predictive(self.model_.sums, self.model_.row_prior)
-        with Workers(thread_count(self.n_jobs)) as workers:
-            return log_evidence(rows, theta, workers)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean of `score_samples`; the higher the better. `y` is ignored."""
-        return float(np.mean(self.score_samples(X)))
-
-    def _expectations(self) -> Expectations:
-        """Return what an E step reads where the rows' site is not known: everyone's weights."""
-        return expectations(self.model_.sums, self.model_.row_prior)
-
-    def _rows(self, X: Any) -> PackedRows:
+        With its parts about each site, unless the estimator was loaded: a file has no site's
+        counts.
+        """
         check_is_fitted(self)
-        table = open_table(X)
-        self._note_columns(X, table, reset=False)
-        if self.missing == "error":
-            check_complete(table)
-        return encode(table, self.codebook_, owner=type(self).__name__)
+        shown = getattr(self, "federation_", self.model_)
+        shown.report(path, title=title, date=date, image_shape=image_shape)
+
+    def _clusters(self) -> tuple[Sums, Prior]:
+        # Where the rows' site is not known, everyone's weights.
+        return self.model_.sums, self.model_.row_prior
+
+    def _given_prior(self) -> FloatArray:
+        return np.array(self.model_.study.prior)
+
+    def _saved(self) -> dict[str, Any]:
+        files = {name: content.decode() for name, content in self.model_.to_files().items()}
+        return {"model": files, "lower_bound": self.lower_bound_, "n_iter": self.n_iter_}
+
+    def _restore(self, content: dict[str, Any]) -> None:
+        files = {str(name): str(text).encode() for name, text in content["model"].items()}
+        self._take(GlobalModel.read(files, "its model"))
+        self.lower_bound_ = float(content["lower_bound"])
+        self.n_iter_ = int(content["n_iter"])
+
+    def _take(self, model: GlobalModel) -> None:
+        """Set what the model says."""
+        self.model_ = model
+        self.codebook_ = model.study.codebook
+        self.n_clusters_ = model.n_clusters
+        self.selection_probability_ = model.selection_probability
+        self.selected_: NDArray[np.bool_] = np.isin(self.codebook_.names, model.selected)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
 
     def _study(self, codebook: Codebook, entropy: int) -> Study:
         return Study(

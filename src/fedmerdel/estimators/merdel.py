@@ -14,10 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from fedmerdel import saved
-from fedmerdel.estimators.columns import CategoricalColumns
+from fedmerdel.estimators.fitted import FittedClusters
+from fedmerdel.estimators.one_table import one_table
 from fedmerdel.fitting.fit import fit_mixture
 from fedmerdel.fitting.history import Move
-from fedmerdel.fitting.passes import Workers, label_rows, log_evidence, responsibilities
+from fedmerdel.fitting.passes import label_rows
 from fedmerdel.fitting.solution import make_problem
 from fedmerdel.options import (
     check_options,
@@ -27,13 +28,12 @@ from fedmerdel.options import (
     checked_seed,
     fit_options,
     fit_prior,
-    thread_count,
 )
 from fedmerdel.progress import shown
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.encode import decode, encode
-from fedmerdel.records.missing import check_complete, fit_codebook
-from fedmerdel.records.packing import PackedRows, repack
+from fedmerdel.records.missing import fit_codebook
+from fedmerdel.records.packing import repack
 from fedmerdel.records.tables import open_table
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.sums import predictive
@@ -45,7 +45,7 @@ from fedmerdel.sums.strengths import log_odds
 from fedmerdel.sums.sums import Sums
 
 
-class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
+class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     """Cluster a categorical table and find the number of clusters.
 
     Variational inference for a finite Dirichlet-categorical mixture, with moves that
@@ -256,28 +256,6 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
             )
         return self
 
-    def predict(self, X: Any) -> IntArray:
-        """Return the most probable cluster of each row."""
-        rows = self._rows(X)
-        with self._workers() as workers:
-            return label_rows(rows, expectations(self._stats, self._prior), workers)
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of each cluster for each row: (N, K)."""
-        rows = self._rows(X)
-        with self._workers() as workers:
-            return responsibilities(rows, expectations(self._stats, self._prior), workers)
-
-    def score_samples(self, X: Any) -> FloatArray:
-        """Return the log posterior predictive probability of each row."""
-        rows = self._rows(X)
-        with self._workers() as workers:
-            return log_evidence(rows, predictive.predictive(self._stats, self._prior), workers)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean of `score_samples`; the higher the better. `y` is ignored."""
-        return float(np.mean(self.score_samples(X)))
-
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[NDArray[Any], IntArray]:
         """Draw rows from the fitted mixture.
 
@@ -322,28 +300,37 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
         check_share("level", level)
         return self._by_variable(predictive.level_intervals(self._stats, self._prior, level))
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a JSON file that people can read, without any row or label.
-
-        It holds the counts of each cluster, which for very small clusters tell as much as
-        the rows do: treat the file as you treat the table.
-
-        Parameters
-        ----------
-        path : str or Path
-            An earlier file of that name is replaced once the new one is complete.
-        """
+    def report(
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        date: str | None = None,
+        image_shape: tuple[int, int] | None = None,
+    ) -> None:
+        """Write a page of pictures and tables of the clusters; see `GlobalModel.report`."""
         check_is_fitted(self)
-        saved.save(self, path)
+        one_table(self).report(path, title=title, date=date, image_shape=image_shape)
 
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a model written by `save`. It predicts as before.
+    def _clusters(self) -> tuple[Sums, Prior]:
+        return self._stats, self._prior
 
-        Not kept are what belongs to the fit (`labels_`, `lower_bounds_`, `history_`), an
-        `init` of labels, a `random_state` other than a number, `n_jobs` and `verbose`.
-        """
-        return saved.load(cls, path)
+    def _given_prior(self) -> FloatArray:
+        return self._prior.eps
+
+    def _saved(self) -> dict[str, Any]:
+        return saved.clusters_content(self)
+
+    def _restore(self, content: dict[str, Any]) -> None:
+        codebook, prior, stats = saved.read_clusters(content)
+        self._take(
+            codebook,
+            prior,
+            stats,
+            float(content["lower_bound"]),
+            int(content["n_iter"]),
+            bool(content["converged"]),
+        )
 
     def _take(
         self,
@@ -372,17 +359,6 @@ class MerDel(CategoricalColumns, ClusterMixin, BaseEstimator):
 
     def _by_variable(self, by_level: FloatArray) -> list[FloatArray]:
         return np.split(by_level, self._prior.offsets[1:-1], axis=1)
-
-    def _rows(self, X: Any) -> PackedRows:
-        check_is_fitted(self)
-        table = open_table(X)
-        self._note_columns(X, table, reset=False)
-        if self.missing == "error":
-            check_complete(table)
-        return encode(table, self.codebook_, owner=type(self).__name__)
-
-    def _workers(self) -> Workers:
-        return Workers(thread_count(self.n_jobs))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_stats")

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from fedmerdel.errors import OptionError
 from fedmerdel.sums.arrays import IntArray
-
-if TYPE_CHECKING:
-    from fedmerdel.centre.lineage import Ancestor
 
 LONGEST = 80
 """Characters of a name."""
@@ -80,32 +76,6 @@ def carried(names: tuple[str, ...], parents: IntArray) -> tuple[str, ...]:
     _, first = np.unique(parents, return_index=True)
     heirs = set(first.tolist())
     return tuple(names[k] if at in heirs else "" for at, k in enumerate(parents.tolist()))
-
-
-def inherited(
-    names: tuple[str, ...], before: Iterable[Ancestor], after: Iterable[Ancestor]
-) -> tuple[str, ...]:
-    """Return the names that clusters keep when local clusters are merged anew.
-
-    A cluster keeps a name if more than half of its rows are of local clusters that had it, and
-    this is so of no other cluster: else nobody knows which of them was meant.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Of the clusters before, one for each.
-    before, after : iterable of Ancestor
-        Where each local cluster went.
-    """
-    had = {(a.site, a.local_cluster): names[a.cluster] for a in before}
-    total: dict[int, float] = defaultdict(float)
-    of_name: dict[tuple[int, str], float] = defaultdict(float)
-    for a in after:
-        total[a.cluster] += a.rows
-        of_name[a.cluster, had.get((a.site, a.local_cluster), "")] += a.rows
-    most = {k: name for (k, name), rows in of_name.items() if name and rows > total[k] / 2}
-    times = Counter(most.values())
-    return tuple(most[k] if k in most and times[most[k]] == 1 else "" for k in sorted(total))
 
 
 def _number(k: Any, n_clusters: int) -> int:

@@ -1,0 +1,92 @@
+"""What both estimators do once they are fitted: predict, score, save."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from fedmerdel import saved
+from fedmerdel.estimators.columns import CategoricalColumns
+from fedmerdel.fitting.passes import Workers, label_rows, log_evidence, responsibilities
+from fedmerdel.options import thread_count
+from fedmerdel.records.encode import encode
+from fedmerdel.records.missing import check_complete
+from fedmerdel.records.packing import PackedRows
+from fedmerdel.records.tables import open_table
+from fedmerdel.study.codebook import Codebook
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.predictive import predictive
+from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import Sums
+
+
+class FittedClusters(CategoricalColumns, ABC):
+    """Mixin of an estimator that has sums of clusters and their prior once it is fitted."""
+
+    n_jobs: int | None
+    codebook_: Codebook
+
+    @abstractmethod
+    def _clusters(self) -> tuple[Sums, Prior]:
+        """Return the clusters, and the prior under which rows are given to them."""
+
+    def predict(self, X: Any) -> IntArray:
+        """Return the most probable cluster of each row."""
+        rows = self._rows(X)
+        with self._workers() as workers:
+            return label_rows(rows, expectations(*self._clusters()), workers)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probability of each cluster for each row: (N, K)."""
+        rows = self._rows(X)
+        with self._workers() as workers:
+            return responsibilities(rows, expectations(*self._clusters()), workers)
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return the log posterior predictive probability of each row."""
+        rows = self._rows(X)
+        with self._workers() as workers:
+            return log_evidence(rows, predictive(*self._clusters()), workers)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean of `score_samples`; the higher the better. `y` is ignored."""
+        return float(np.mean(self.score_samples(X)))
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a JSON file that people can read, without any row or label.
+
+        It holds the counts of each cluster, which for very small clusters tell as much as
+        the rows do: treat the file as you treat the table.
+
+        Parameters
+        ----------
+        path : str or Path
+            An earlier file of that name is replaced once the new one is complete.
+        """
+        check_is_fitted(self)
+        saved.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model written by `save`. It predicts as before.
+
+        Not kept are what belongs to the fit (labels, record and history), an `init` of
+        labels, a `random_state` other than a number, `n_jobs` and `verbose`.
+        """
+        return saved.load(cls, path)
+
+    def _rows(self, X: Any) -> PackedRows:
+        check_is_fitted(self)
+        table = open_table(X)
+        self._note_columns(X, table, reset=False)
+        if self.missing == "error":
+            check_complete(table)
+        return encode(table, self.codebook_, owner=type(self).__name__)
+
+    def _workers(self) -> Workers:
+        return Workers(thread_count(self.n_jobs))
