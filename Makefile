@@ -10,11 +10,12 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint browser docs bench lock clean
+.PHONY: help demo test test-statistics lint browser docs bench lock clean
 
 help:
 	@echo "make demo    simulate a table, cluster it, show the result"
 	@echo "make test    all checks: lint, tests, docs"
+	@echo "make test-statistics   claims over many seeds (a quarter of an hour); writes docs/results"
 	@echo "make lint    ruff, mypy, import contracts"
 	@echo "make docs    build the documentation into build/docs"
 	@echo "make bench   run the benchmarks and write docs/results"
@@ -34,6 +35,10 @@ lint: .venv/.dev-stamp
 test: lint browser
 	$(BIN)/pytest -n 2
 	@$(MAKE) --no-print-directory docs
+
+# Slow, with fixed seeds; what it measured goes to docs/results/statistics.md.
+test-statistics: .venv/.dev-stamp
+	$(BIN)/pytest -n 2 -p tests.statistics_page -p no:randomly -m statistics
 
 # The report is tested in a real browser, Debian's; where there is none these tests are skipped.
 browser:

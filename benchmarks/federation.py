@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.measure import Finding, Report, one_core, seconds
-from fedmerdel import FedMerDel, SimulatedTable, bayes_labels, merge_sites, simulate
-from fedmerdel.model.global_model import GlobalModel
+from fedmerdel import Federation, FedMerDel, SimulatedTable, bayes_labels, merge_sites, simulate
 from fedmerdel.sums.search import Search
 
 N_SEEDS = 10
@@ -119,7 +118,7 @@ def _paper_searches() -> list[Finding]:
 
 def _times() -> list[Finding]:
     """Time the merge of many clusters, fits left out."""
-    few, many = _split_model(20), _split_model(200)
+    few, many = _split_sites(20), _split_sites(200)
     with one_core():
         exact = seconds(lambda: merge_sites(few.study, few.summaries, "exact"))
         tree = seconds(lambda: merge_sites(many.study, many.summaries, "tree"))
@@ -129,17 +128,17 @@ def _times() -> list[Finding]:
     ]
 
 
-def _split_model(n_sites: int) -> GlobalModel:
+def _split_sites(n_sites: int) -> Federation:
     """Make sites with twenty clusters each, by plain passes from a random start."""
     table = simulate(400 * n_sites, 100, 20, random_state=5)
     site = np.arange(400 * n_sites) % n_sites
     model = FedMerDel(max_clusters=20, recipe="paper", laps=None, max_iter=4, random_state=0)
-    return model.fit(table.X, groups=site).model_
+    return model.fit(table.X, groups=site).federation_
 
 
 def _size() -> list[Finding]:
     """Measure a summary of 20 clusters and 100 variables on disk."""
-    summary = max(_split_model(20).summaries, key=lambda s: s.n_clusters)
+    summary = max(_split_sites(20).summaries, key=lambda s: s.n_clusters)
     with tempfile.TemporaryDirectory() as folder:
         summary.save(Path(folder) / "site")
         size = sum(file.stat().st_size for file in (Path(folder) / "site").iterdir()) / 1000

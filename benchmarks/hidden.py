@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from benchmarks.measure import Finding, Report
 from benchmarks.real_tables import FOLDER, TABLES
 from fedmerdel import (
+    Federation,
     GlobalModel,
     MerDel,
     assign,
@@ -57,11 +58,9 @@ def run() -> Report:
     return Report(findings, header, rows, note if rows else "No tables were found.")
 
 
-def unfilled(model: GlobalModel) -> GlobalModel:
+def unfilled(federation: Federation) -> GlobalModel:
     """Return the model as it would be with zeros taken for none."""
-    found = replace(model)
-    found.__dict__.update(statistics=model.told, prior=model.told_prior)
-    return found
+    return replace(federation.model, sums=federation.released_sums, prior=federation.released_prior)
 
 
 def _simulated(seed: int) -> tuple[float, float, float, float]:
@@ -70,11 +69,12 @@ def _simulated(seed: int) -> tuple[float, float, float, float]:
     parts = {f"site {b:02d}": site == b for b in range(N_SITES)}
     found = []
     for policy in ("none", POLICY):
-        model = _merged(table.X, parts, policy)
-        for each in (model,) if policy == "none" else (unfilled(model), model):
+        federation = merged(table.X, parts, policy)
+        filled = federation.model
+        for model in (filled,) if policy == "none" else (unfilled(federation), filled):
             labels = np.empty(len(site), dtype=np.int64)
-            for name, at in parts.items():
-                labels[at] = assign(each, table.X[at], name).labels
+            for at in parts.values():
+                labels[at] = assign(model, table.X[at]).labels
             found.append(adjusted_rand_score(table.labels, labels))
     best = adjusted_rand_score(table.labels, bayes_labels(table, site))
     return found[0], found[1], found[2], best
@@ -86,13 +86,14 @@ def _real(name: str) -> list[float]:
     kept, held, site = X[~out], X[out], site[~out].astype(str)
     best = MerDel(max_iter=5000, random_state=0).fit(kept).score(held)
     parts = {each: site == each for each in np.unique(site).tolist()}
-    exact, model = (_merged(kept, parts, policy) for policy in ("none", POLICY))
+    exact, federation = (merged(kept, parts, policy) for policy in ("none", POLICY))
     return [
-        100 * (best - float(np.mean(score_samples(each, held)))) / abs(best)
-        for each in (exact, unfilled(model), model)
+        100 * (best - float(np.mean(score_samples(model, held)))) / abs(best)
+        for model in (exact.model, unfilled(federation), federation.model)
     ]
 
 
-def _merged(X: Any, parts: dict[str, NDArray[np.bool_]], policy: str) -> GlobalModel:
+def merged(X: Any, parts: dict[str, NDArray[np.bool_]], policy: str) -> Federation:
+    """Return what the sites of a table, each with its rows, are under a policy."""
     study = replace(draft_study(pd.DataFrame(X)), policy=policy_named(policy))
     return merge_sites(study, [fit_site(study, X[at], name) for name, at in parts.items()])

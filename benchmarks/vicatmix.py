@@ -104,8 +104,8 @@ def _plain_trace(recorded: Recorded) -> list[float]:
 def _selection_trace(recorded: Recorded) -> tuple[list[float], float]:
     """Follow a run with variable selection in its own order; then go on in ours.
 
-    Both start from c = 1 and update c from q(phi) of the c before. Ours then brings q(phi) up
-    to the new c, for the ELBO and the next E step; VICatMix keeps it one update behind. So its
+    Both start from c = 1 and find the next c from q(phi) of the one before. Ours then brings
+    q(phi) up to the new c, for the ELBO and the next E step; VICatMix keeps it one behind. So its
     ELBO is ours less KL(its q(phi) || the best one), which is 0 at the end.
     """
     rows, stats = recorded.rows, _start(recorded)

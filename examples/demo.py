@@ -1,7 +1,8 @@
 """The whole story: five hospitals find their common clusters, and no row leaves one.
 
 Each hospital has its own folder and its own process: check, fit, and a summary that may
-leave. The centre merges the summaries; each hospital then assigns its own rows.
+leave. The centre merges the summaries and sends the model back; each hospital then assigns its
+own rows. What the centre has of each hospital stays at the centre.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from rich.progress import track
 from rich.table import Table
 from sklearn.metrics import adjusted_rand_score
 
-from fedmerdel import GlobalModel, SimulatedTable, bayes_labels, simulate
+from fedmerdel import Federation, SimulatedTable, bayes_labels, simulate
 
 OUTPUT = Path("demo-output")
 STUDY = OUTPUT / "study.toml"
+CENTRE = OUTPUT / "centre"
 HOSPITALS = ("bradford", "hull", "leeds", "ripon", "york")
 screen = Console()
 
@@ -42,14 +44,15 @@ def main() -> None:
     at_every_hospital("each hospital checks and fits ", check_and_fit)
     summaries = [OUTPUT / name / "summary" for name in HOSPITALS]
     screen.print("the centre merges the summaries, the only files that left")
-    fedmerdel("merge", STUDY, *summaries, "-o", OUTPUT / "model")
-    fedmerdel("report", OUTPUT / "model", "-o", OUTPUT / "report.html")
+    fedmerdel("merge", STUDY, *summaries, "-o", CENTRE)
+    fedmerdel("report", CENTRE, "-o", OUTPUT / "report.html")
     at_every_hospital("each hospital assigns its rows", assign)
     show(truth, hospital)
     screen.print(
         f"{time.perf_counter() - began:.0f} s in all. Open {OUTPUT / 'report.html'} in a browser; "
         f"look at {STUDY}, at what one hospital sent "
-        f"({OUTPUT / 'leeds' / 'summary' / 'README.txt'}) and at the model ({OUTPUT / 'model'})."
+        f"({OUTPUT / 'leeds' / 'summary' / 'README.txt'}) and at the model "
+        f"that it got back ({OUTPUT / 'leeds' / 'model'})."
     )
 
 
@@ -61,10 +64,10 @@ def check_and_fit(name: str) -> None:
 
 
 def assign(name: str) -> None:
-    """Give the hospital's rows to the common clusters."""
+    """Give the hospital's rows to the common clusters, with the model that the centre sent."""
     folder = OUTPUT / name
-    labels = folder / "labels.csv"
-    fedmerdel("assign", OUTPUT / "model", folder / "patients.csv", "--site", name, "-o", labels)
+    shutil.copytree(CENTRE / "model", folder / "model")
+    fedmerdel("assign", folder / "model", folder / "patients.csv", "-o", folder / "labels.csv")
 
 
 def at_every_hospital(what: str, work: Callable[[str], None]) -> None:
@@ -101,7 +104,7 @@ def fedmerdel(*arguments: object) -> None:
 
 def show(truth: SimulatedTable, hospital: np.ndarray) -> None:
     """Show what was found against the truth, which only a simulation knows."""
-    model = GlobalModel.load(OUTPUT / "model")
+    federation = Federation.load(CENTRE)
     labels = np.empty(len(truth.labels), dtype=np.int64)
     for b, name in enumerate(HOSPITALS):
         found = csv.read_csv(OUTPUT / name / "labels.csv")
@@ -109,7 +112,7 @@ def show(truth: SimulatedTable, hospital: np.ndarray) -> None:
     table = Table(title="What five hospitals found together")
     for heading in ("", "rows", "truth", "share", "death", *HOSPITALS):
         table.add_column(heading, justify="right")
-    for cluster in model.describe():
+    for cluster in federation.describe():
         inside = np.bincount(truth.labels[labels == cluster.number], minlength=8)
         table.add_row(
             str(cluster.number),
@@ -124,7 +127,7 @@ def show(truth: SimulatedTable, hospital: np.ndarray) -> None:
     best = adjusted_rand_score(truth.labels, bayes_labels(truth, hospital))
     screen.print(
         "truth, share: the true cluster that most of the rows are from, and how many of them. "
-        f"{model.n_clusters} clusters where 8 are true. Agreement with the truth (ARI) "
+        f"{federation.n_clusters} clusters where 8 are true. Agreement with the truth (ARI) "
         f"{reached:.3f}; the best possible, with the true parameters known, is {best:.3f}."
     )
 

@@ -17,7 +17,16 @@ import numpy as np
 import pyarrow as pa
 from sklearn.datasets import load_digits
 
-from fedmerdel import GlobalModel, MerDel, draft_study, fit_site, merge_sites, plot, simulate
+from fedmerdel import (
+    Federation,
+    GlobalModel,
+    MerDel,
+    draft_study,
+    fit_site,
+    merge_sites,
+    plot,
+    simulate,
+)
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "gallery"
 HOSPITALS = ("Bradford", "Durham", "Hull", "Leeds", "Ripon", "Sheffield", "Whitby", "York")
@@ -38,15 +47,15 @@ STYLE = {"svg.hashsalt": "fedmerdel", "svg.fonttype": "none"}
 def main() -> None:
     """Write every figure, and a picture of the report that they are from."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    model, table = hospitals()
-    photograph(model)
-    for name, figure in figures(model, table):
+    federation, table = hospitals()
+    photograph(federation)
+    for name, figure in figures(federation, table):
         with mpl.rc_context(STYLE):
             figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
         print(f"{name:12s} {(FOLDER / f'{name}.svg').stat().st_size / 1000:4.0f} kB")
 
 
-def photograph(model: GlobalModel) -> None:
+def photograph(federation: Federation) -> None:
     """Write what a browser shows of the report's beginning, if there is a browser."""
     browser = shutil.which("chromium")
     if browser is None:
@@ -56,7 +65,7 @@ def photograph(model: GlobalModel) -> None:
 
     with TemporaryDirectory() as folder, sync_playwright() as play:
         page = Path(folder) / "report.html"
-        model.report(page, title="Eight made hospitals", date="2026-11-16")
+        federation.report(page, title="Eight made hospitals", date="2026-11-16")
         window = play.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page(
             viewport={"width": 1280, "height": 1180}
         )
@@ -64,22 +73,23 @@ def photograph(model: GlobalModel) -> None:
         window.screenshot(path=FOLDER / "report.png")
 
 
-def figures(model: GlobalModel, table: pa.Table) -> Iterator[tuple[str, Any]]:
-    """Draw each figure and say its name."""
+def figures(federation: Federation, table: pa.Table) -> Iterator[tuple[str, Any]]:
+    """Draw each figure and say its name; those of what sites sent need the federation."""
+    model = federation.model
     yield "heatmap", plot.heatmap(model).figure
     ratio = plot.heatmap(model, "ratio", first="distinguishing", most=20, clusters="alike")
     yield "ratio", ratio.figure
-    yield "sites", plot.sites(model).figure
+    yield "sites", plot.sites(federation).figure
     yield "outcomes", plot.outcomes(model, "death").figure
-    yield "lineage", plot.lineage(model).figure
+    yield "lineage", plot.lineage(federation).figure
     yield "certainty", plot.certainty(model).figure
     yield "variables", plot.variables(model).figure
-    yield "elbo", plot.elbo(model).figure
+    yield "elbo", plot.elbo(federation).figure
     yield "fit", plot.elbo(MerDel(random_state=1).fit(table)).figure
     yield "images", plot.images(digits(), (8, 8))
 
 
-def hospitals() -> tuple[GlobalModel, pa.Table]:
+def hospitals() -> tuple[Federation, pa.Table]:
     """Return what eight hospitals found together, and all their patients.
 
     Twelve clusters, half of them at five hospitals only. Six of the variables are noise.
@@ -107,17 +117,17 @@ def hospitals() -> tuple[GlobalModel, pa.Table]:
     return named(merge_sites(study, summaries)), table.drop_columns(["death"])
 
 
-def named(model: GlobalModel) -> GlobalModel:
+def named(federation: Federation) -> Federation:
     """Name each cluster by what it has most more of."""
     names = {}
-    for cluster in model.describe():
+    for cluster in federation.describe():
         marks = [
-            condition.variable
-            for condition in cluster.conditions
-            if condition.level == "1" and condition.prevalence > 0.3
+            level.variable
+            for level in cluster.levels
+            if level.level == "1" and level.prevalence > 0.3
         ]
         names[cluster.number] = ", ".join(marks[:2])
-    return model.named(names)
+    return federation.named(names)
 
 
 def digits() -> GlobalModel:
@@ -127,7 +137,8 @@ def digits() -> GlobalModel:
     study = replace(draft_study(table, name="digits"), max_clusters=15)
     half = len(pixels) // 2
     parts = {"one": table.slice(0, half), "two": table.slice(half)}
-    return merge_sites(study, [fit_site(study, part, site=site) for site, part in parts.items()])
+    summaries = [fit_site(study, part, site=site) for site, part in parts.items()]
+    return merge_sites(study, summaries).model
 
 
 if __name__ == "__main__":

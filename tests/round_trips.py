@@ -84,15 +84,15 @@ def noisy(labels: np.ndarray, share: float, seed: int) -> np.ndarray:
 BINARY = (2,) * 20
 
 
-def small_sites(seed: int, **options: Any) -> Made:
-    """Fifteen sites of 100 rows each: what one of them sees of four clusters is little."""
+def small_sites(seed: int, n_sites: int = 15, **options: Any) -> Made:
+    """1500 rows, 100 at each of fifteen sites: what one of them sees of four clusters is little."""
     plain: dict[str, Any] = {
         "levels": BINARY,
         "beta": (0.5, 1.0),
         "prior": "learned",
         "max_clusters": 8,
     }
-    return made(seed, 1500, 15, 4, **{**plain, **options})
+    return made(seed, 1500, n_sites, 4, **{**plain, **options})
 
 
 def nonsense(federation: Federation, seed: int) -> Federation:

@@ -47,7 +47,7 @@ def flipped(stats: Sums, first: FirstHalves, turn: np.ndarray) -> FirstHalves:
 
 
 def pooled(proposals: Proposals) -> Sums:
-    stats = [own for own, _ in proposals]
+    stats = [own[:3] for own, _ in proposals]  # T, S and h
     return Sums(*(np.sum(parts, axis=0) for parts in zip(*stats, strict=True)))
 
 
@@ -165,15 +165,15 @@ def gains_of_a_weak_split(seed: int) -> tuple[float, float, float, float]:
         for rows in sites
     ]
 
-    def after_one_exchange(first: FirstHalves) -> float:
+    def after_one_round(first: FirstHalves) -> float:
         cuts = cuts_between(stats, first, prior)
         counted = added([count_halves(rows, theta, cuts, ONE) for rows in sites])
         return float(split_gains(stats, counted, prior)[0])
 
     return (
         max(float(split_gains(own, first, prior)[0]) for own, first in proposals),
-        after_one_exchange(agreed_halves(proposals, prior)),
-        after_one_exchange(added([first for _, first in proposals])),
+        after_one_round(agreed_halves(proposals, prior)),
+        after_one_round(added([first for _, first in proposals])),
         float(split_gains(stats, propose_halves(whole, theta, prior, ONE, rng), prior)[0]),
     )
 

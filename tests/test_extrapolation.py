@@ -121,7 +121,7 @@ def test_it_is_finite_where_nothing_moves(n_steps: int, moved: float) -> None:
     found = extrapolate(past, stats)
     assert np.all(np.isfinite(flat(found)))
     assert_same(found, here, atol=1e2 * moved)
-    none = Sums(*(np.zeros_like(part) for part in stats))
+    none = Sums(*(np.zeros_like(part) for part in stats[:3]))
     assert_same(extrapolate(past, none), past.reached[-1])
 
 
@@ -179,12 +179,12 @@ def passes_needed(seed: int) -> tuple[int, int]:
     rows = packed(Dense(X, np.ones(500), np.full(12, 2)))
     prior = uniform_prior(np.full(12, 2), 0.01, 3)
     start = stats = count_labels(rows, z, 3, ONE)
-    elbos = []
-    for _ in range(400):
+    elbos = [-np.inf, elbo(stats, prior)]
+    while len(elbos) < 400 and elbos[-1] - elbos[-2] > 1e-6:
         stats = expect_and_count(rows, expectations(stats, prior), ONE)
         elbos.append(elbo(stats, prior))
     goal = elbos[-1] - 1e-3
-    plain = int(np.argmax(np.array(elbos) >= goal)) + 1
+    plain = int(np.argmax(np.array(elbos) >= goal)) - 1
     sent = safe = expectations(start, prior)
     past, last = Past(), -np.inf
     for n in range(1, 401):
@@ -203,8 +203,8 @@ def passes_needed(seed: int) -> tuple[int, int]:
 
 def test_passes_over_rows_end_in_half_of_them() -> None:
     """Three clusters that overlap, for which plain passes take dozens or hundreds."""
-    needed = np.array([passes_needed(seed) for seed in range(16)])
+    needed = np.array([passes_needed(seed) for seed in range(10)])
     ratios = needed[:, 1] / needed[:, 0]
-    assert np.median(needed[:, 0]) > 40  # measured: 72
-    assert np.median(ratios) < 0.55  # 0.37
-    assert np.sum(ratios < 0.75) >= 11  # 15
+    assert np.median(needed[:, 0]) > 40  # measured: 79
+    assert np.median(ratios) < 0.55  # 0.29
+    assert np.sum(ratios < 0.75) >= 7  # 9

@@ -1,4 +1,4 @@
-"""A global model at its edges: outcomes of one row, and how exactly a folder must agree."""
+"""A federation at its edges: outcomes of one row, and how exactly a folder must agree."""
 
 from __future__ import annotations
 
@@ -10,34 +10,39 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from fedmerdel.centre.federation import merge_sites
+from fedmerdel import Federation, GlobalModel, merge_sites
 from fedmerdel.errors import FileError
 from fedmerdel.sums.sums import OutcomeCounts
 from tests.federations import binary, made_study, summary_of
 
 
-def made(positive: float = 3.0, observed: float = 30.0) -> GlobalModel:
+def made(positive: float = 3.0, observed: float = 30.0) -> Federation:
     """One cluster, with so many deaths of so many rows where death is known."""
     study = made_study(np.full(3, 2), outcomes=("death",))
     deaths = {"death": OutcomeCounts(np.array([positive]), np.array([observed]))}
     stats = binary([[0.5, 0.25, 0.75]], [40.0])
-    return merge_sites(study, [summary_of(study, "hull", stats, np.zeros((1, 1)), deaths)])
+    return merge_sites(study, [summary_of(study, "hull", stats, deaths)])
 
 
 @pytest.mark.parametrize(
     ("positive", "observed"), [(0.0, 0.5), (0.25, 0.5), (0.0, 1.0), (1.0, 1.0), (1.0, 2.0)]
 )
 def test_one_row_or_less_has_a_rate_too(positive: float, observed: float) -> None:
-    (cluster,) = made(positive, observed).describe()
-    rate = cluster.outcomes["death"]
-    ends = beta.ppf([0.025, 0.975], positive + 0.5, observed - positive + 0.5)
-    assert rate.share == positive / observed
-    assert (rate.low, rate.high) == pytest.approx(tuple(ends))
+    federation = made(positive, observed)
+    for found in (federation, federation.model):
+        (cluster,) = found.describe()
+        rate = cluster.outcomes["death"]
+        ends = beta.ppf([0.025, 0.975], positive + 0.5, observed - positive + 0.5)
+        assert rate.share == positive / observed
+        assert (rate.low, rate.high) == pytest.approx(tuple(ends))
 
 
 def test_nothing_known_is_no_rate() -> None:
-    (cluster,) = made(0.0, 0.0).describe()
-    assert isnan(cluster.outcomes["death"].share)
+    federation = made(0.0, 0.0)
+    sent = GlobalModel.from_bytes(federation.model.to_bytes())
+    for found in (federation, federation.model, sent):
+        (cluster,) = found.describe()
+        assert isnan(cluster.outcomes["death"].share)
 
 
 @pytest.mark.parametrize(("factor", "taken"), [(1 + 1e-12, True), (1 + 1e-7, False)])
@@ -45,14 +50,14 @@ def test_the_bound_of_a_folder_agrees_but_for_rounding(
     tmp_path: Path, factor: float, taken: bool
 ) -> None:
     """Another release of a library may round it otherwise; other counts change it by more."""
-    model = made()
-    model.save(tmp_path / "model")
-    file = tmp_path / "model" / "model.json"
+    federation = made()
+    federation.save(tmp_path / "centre")
+    file = tmp_path / "centre" / "federation.json"
     content = json.loads(file.read_text(encoding="utf-8"))
     content["lower_bound"] *= factor
     file.write_text(json.dumps(content), encoding="utf-8")
     if taken:
-        assert GlobalModel.load(tmp_path / "model").lower_bound == model.lower_bound
+        assert Federation.load(tmp_path / "centre").lower_bound == federation.lower_bound
     else:
         with pytest.raises(FileError, match="damaged or was changed"):
-            GlobalModel.load(tmp_path / "model")
+            Federation.load(tmp_path / "centre")

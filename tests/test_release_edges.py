@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fedmerdel.release.disclosure import Protected, _make_room, protect, too_small
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmerdel.release.account import release_cost
-from fedmerdel.release.cells import HardCounts, OutcomeCounts, all_cells, with_missing
+from fedmerdel.release.cells import all_cells, with_missing
+from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.protection import Protected, protect
+from fedmerdel.release.thresholds import _make_room
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.prior import Prior, uniform_prior
-from fedmerdel.sums.sums import Sums
+from fedmerdel.sums.sums import OutcomeCounts, Sums
+from tests.federations import everyone
 
 OPENSAFELY, ONS = POLICIES["opensafely"], POLICIES["ons"]
 POLICY = st.sampled_from([OPENSAFELY, ONS, POLICIES["datashield"], custom_policy(7, 3)])
@@ -28,13 +31,9 @@ def release(cells: list[float], policy: Policy, people: list[float] | None = Non
     """Release one variable of one cluster, no entry missing; people as many as rows by default."""
     S, hard = np.array([cells]), np.array([people or cells])
     T, T_hard = np.array([S.sum()]), np.array([np.floor(hard.sum() + 0.5)])
-    out = protect(
-        Sums(T, S, np.zeros(1)),
-        HardCounts(T_hard, hard),
-        np.zeros((1, 1)),
-        prior_of(len(cells)),
-        policy,
-    )
+    sums = Sums(T, S, np.zeros(1), np.zeros((1, 1)))
+    behind = sums._replace(T=T_hard, S=hard)
+    out = protect(sums, everyone(behind), prior_of(len(cells)), policy)
     told: list[float] = out.sums.S[0].tolist()
     return told
 
@@ -45,7 +44,9 @@ def test_a_cluster_is_not_too_small_by_the_order_of_its_sums(policy: Policy) -> 
     s = float(policy.smallest)
     T = np.array([s - 1e-9 * s, s - 1e-3, s, s])
     people = np.array([s, s, s, s - 1])
-    assert too_small(T, people, policy).tolist() == [False, True, False, True]
+    behind = everyone(Sums(people, np.zeros((4, 0)), np.zeros(4)))
+    small = mechanism_for(policy).too_small(T, behind)
+    assert small.tolist() == [False, True, False, True]
 
 
 def test_a_cell_is_not_small_by_the_order_of_its_sums() -> None:
@@ -99,24 +100,18 @@ def test_no_cell_of_an_outcome_is_below_nothing() -> None:
     cells = counts.cells(T)
     assert np.all(cells >= 0)
     np.testing.assert_allclose(cells, [[0, 4, 5], [6, 3, 0]], atol=1e-9)
-    stats = Sums(T, np.array([[9.0], [9.0]]), np.zeros(2))
-    assert np.all(all_cells(stats, np.array([0, 1]), {"death": counts}) >= 0)
+    sums = Sums(T, np.array([[9.0], [9.0]]), np.zeros(2), outcomes={"death": counts})
+    assert np.all(all_cells(sums, np.array([0, 1])) >= 0)
 
 
 def protected(policy: Policy, Q: float, h: float, **more: float) -> Protected:
     """Two clusters of two variables and an outcome, with this overlap and entropy."""
     T = np.array([103.4, 62.2])
     S = np.array([[80.4, 20.5, 60.0, 43.4], [20.1, 40.3, 31.0, 31.2]])
-    deaths = OutcomeCounts(np.array([30.0, 20.0]), np.array([80.0, 50.0]))
-    return protect(
-        Sums(T, S, np.full(2, h)),
-        HardCounts(np.floor(T), np.floor(S), {"death": deaths}),
-        np.array([[0.0, Q], [Q, 0.0]]),
-        prior_of(2, 2),
-        policy,
-        outcomes={"death": deaths},
-        **more,  # type: ignore[arg-type]
-    )
+    deaths = {"death": OutcomeCounts(np.array([30.0, 20.0]), np.array([80.0, 50.0]))}
+    sums = Sums(T, S, np.full(2, h), np.array([[0.0, Q], [Q, 0.0]]), deaths)
+    behind = everyone(sums._replace(T=np.floor(T), S=np.floor(S)))
+    return protect(sums, behind, prior_of(2, 2), policy, **more)  # type: ignore[arg-type]
 
 
 @settings(max_examples=200, deadline=None)
@@ -127,8 +122,8 @@ def test_bounds_hold_next_to_a_step(policy: Policy, steps: int) -> None:
     edge = steps * unit
     for value in (np.nextafter(edge, 0.0), edge, np.nextafter(edge, np.inf)):
         out = protected(policy, value, -value)
-        assert out.overlap[0, 1] >= value
-        assert out.overlap[0, 1] <= value + 1.001 * unit
+        assert out.sums.Q[0, 1] >= value
+        assert out.sums.Q[0, 1] <= value + 1.001 * unit
         assert np.all(-out.sums.h <= value)
         assert np.all(-out.sums.h >= value - 1.001 * unit)
 
@@ -138,10 +133,10 @@ def test_an_overlap_is_the_same_both_ways() -> None:
     edge = 10 * np.log(2.0)
     Q = np.array([[0.0, edge], [edge + 1e-9, 0.0]])
     T = np.array([60.0, 40.0])
-    stats = Sums(T, T[:, None] * np.array([0.5, 0.5]), np.zeros(2))
     for overlap in (Q, Q.T):
-        out = protect(stats, HardCounts(T, stats.S), overlap, prior_of(2), ONS)
-        np.testing.assert_array_equal(out.overlap, 2 * edge * (1 - np.eye(2)))
+        sums = Sums(T, T[:, None] * np.array([0.5, 0.5]), np.zeros(2), overlap)
+        out = protect(sums, everyone(sums), prior_of(2), ONS)
+        np.testing.assert_array_equal(out.sums.Q, 2 * edge * (1 - np.eye(2)))
 
 
 @pytest.mark.parametrize("policy", [OPENSAFELY, ONS, POLICIES["none"]])
@@ -159,10 +154,10 @@ def test_the_account_that_stays_is_of_the_exact_counts_and_the_other_is_not(poli
     assert later.changes.cost_per_row == pytest.approx((cost + 250.0) / 165.6)
     # Rows are told as the sum of the released T and in no other way.
     rows = float(out.sums.T.sum())
-    for told in (out.report, later.report):
+    for told in (out.account, later.account):
         assert told.cost_per_row_at_most == told.cost_at_most / rows
 
 
 def test_deaths_are_told_as_deaths() -> None:
-    out = protected(OPENSAFELY, 0.0, 0.0).outcomes["death"]
+    out = protected(OPENSAFELY, 0.0, 0.0).sums.outcomes["death"]
     assert (out.positive.tolist(), out.observed.tolist()) == ([30.0, 20.0], [80.0, 50.0])

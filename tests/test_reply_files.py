@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fedmerdel.release.answer import Answer, Prospects
 
-from fedmerdel import FedMerDelError, SiteSummary, fit_site, merge_sites, update_site
+from fedmerdel import FedMerDelError, Reply, SiteSummary, fit_site, merge_sites, reply_site
+from fedmerdel.release.mechanism import MoveSums
+from fedmerdel.release.reply import load_release
 from fedmerdel.release.review import review_tables
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.sums.cuts import FirstHalves
@@ -20,24 +21,26 @@ from tests.round_trips import play
 from tests.site_tables import frame_of, level_numbers, study
 from tests.summaries import FILES, assert_same, content
 
+REPLY_FILES = {*FILES, "reply.json", "outcomes.csv"} - {"summary.json"}
+
 TABLE = frame_of(level_numbers(300, 0), 1)
 
 
-def reply_under(policy: str, exchanges: int = 1) -> SiteSummary:
+def reply_under(policy: str, rounds: int = 1) -> Reply:
     agreed = study(policy=POLICIES[policy], outcomes=("died",))
-    model = merge_sites(agreed, [fit_site(agreed, TABLE, "leeds")])
-    return update_site(play(model, {"leeds": TABLE}, exchanges), TABLE, "leeds")
+    federation = merge_sites(agreed, [fit_site(agreed, TABLE, "leeds")])
+    broadcast = play(federation, {"leeds": TABLE}, rounds).broadcast
+    return reply_site(agreed, broadcast, TABLE, "leeds")
 
 
 @pytest.fixture(scope="module")
-def reply() -> SiteSummary:
+def reply() -> Reply:
     return reply_under("none")
 
 
-def parts_of(reply: SiteSummary) -> tuple[Answer, Prospects]:
-    assert reply.answer is not None
-    assert reply.answer.prospects is not None
-    return reply.answer, reply.answer.prospects
+def moves_of(reply: Reply) -> MoveSums:
+    assert reply.moves is not None
+    return reply.moves
 
 
 @pytest.mark.parametrize("policy", ["none", "opensafely"])
@@ -45,21 +48,20 @@ def parts_of(reply: SiteSummary) -> tuple[Answer, Prospects]:
 def test_a_reply_is_read_back_to_the_last_bit(policy: str, packed: str, tmp_path: Path) -> None:
     reply, target = reply_under(policy), tmp_path / f"leeds{packed}"
     reply.save(target)
-    found = SiteSummary.load(target)
+    found = Reply.load(target)
     assert_same(found, reply)
-    assert found.answer is not None
-    assert reply.answer is not None
-    assert found.answer.broadcast == reply.answer.broadcast
-    assert found.answer.evidence == reply.answer.evidence
+    assert_same(load_release(target), reply)
+    assert found.broadcast == reply.broadcast
+    assert found.evidence == reply.evidence
     halves = {"halves.csv"} if policy == "none" else set()
-    assert set(content(target)) == {*FILES, "outcomes.csv"} | halves
+    assert set(content(target)) == REPLY_FILES | halves
     if policy == "none":
-        one, other = parts_of(found)[1], parts_of(reply)[1]
+        one, other = moves_of(found), moves_of(reply)
         assert one.cost.tobytes() == other.cost.tobytes()
         for a, b in zip(one.halves, other.halves, strict=True):
             assert a.tobytes() == b.tobytes()
     else:
-        assert found.answer.prospects is None
+        assert found.moves is None
     found.save(tmp_path / f"again{packed}")
     assert content(tmp_path / f"again{packed}") == content(target)
 
@@ -67,11 +69,12 @@ def test_a_reply_is_read_back_to_the_last_bit(policy: str, packed: str, tmp_path
 def test_a_one_shot_summary_is_no_reply(tmp_path: Path) -> None:
     agreed = study()
     fit_site(agreed, TABLE, "leeds").save(tmp_path / "leeds")
-    found = SiteSummary.load(tmp_path / "leeds")
-    assert found.answer is None
+    found = load_release(tmp_path / "leeds")
+    assert type(found) is SiteSummary
+    assert found.moves is None
     assert set(content(tmp_path / "leeds")) == set(FILES)
     assert "This is a reply" not in (tmp_path / "leeds" / "README.txt").read_text()
-    assert "reply to clusters" not in dict(review_tables(found).facts)
+    assert "reply to broadcast" not in dict(review_tables(found).facts)
 
 
 @pytest.mark.parametrize("policy", ["none", "opensafely"])
@@ -87,48 +90,46 @@ def test_the_note_says_what_it_is_and_names_every_file(policy: str, tmp_path: Pa
     assert ("Column cost" in plain) == (policy == "none")
     assert all(len(line) <= 88 for line in note.splitlines())
     told = dict(review_tables(reply).facts)
-    assert reply.answer is not None
-    assert told["reply to clusters"] == reply.answer.broadcast
+    assert told["reply to broadcast"] == reply.broadcast
 
 
 def test_a_cluster_without_rows_at_the_site_can_be_looked_at(tmp_path: Path) -> None:
     """Its shares are 0 over 0, and no line of the tables may say so."""
     agreed = study(policy=POLICIES["opensafely"])
-    model = merge_sites(agreed, [fit_site(agreed, TABLE, "leeds")])
-    assert model.n_clusters > 1
+    federation = merge_sites(agreed, [fit_site(agreed, TABLE, "leeds")])
+    assert federation.n_clusters > 1
     alike = frame_of(np.zeros((60, 4), dtype=int))
-    reply = update_site(model, alike, "york")
+    reply = reply_site(agreed, federation.broadcast, alike, "york")
     assert reply.sums.T.min() == 0
     seen = review_tables(reply)
     assert [size.rows for size in seen.sizes] == reply.sums.T.tolist()
     assert all(np.isfinite([each.lowest, each.highest]).all() for each in seen.contrasts)
     reply.save(tmp_path / "york")
-    assert_same(SiteSummary.load(tmp_path / "york"), reply)
+    assert_same(Reply.load(tmp_path / "york"), reply)
     assert "described by 1 cluster" in (tmp_path / "york" / "README.txt").read_text()
 
 
 # Numbers that no rows can have given.
 
 
-def with_halves(reply: SiteSummary, **parts: Any) -> Answer:
-    answer, prospects = parts_of(reply)
-    return answer._replace(prospects=prospects._replace(halves=prospects.halves._replace(**parts)))
+def with_halves(reply: Reply, **parts: Any) -> dict[str, Any]:
+    moves = moves_of(reply)
+    return {"moves": moves._replace(halves=moves.halves._replace(**parts))}
 
 
-def with_cost(reply: SiteSummary, cost: Any) -> Answer:
-    answer, prospects = parts_of(reply)
-    return answer._replace(prospects=prospects._replace(cost=np.array(cost)))
+def with_cost(reply: Reply, cost: Any) -> dict[str, Any]:
+    return {"moves": moves_of(reply)._replace(cost=np.array(cost))}
 
 
-def first_of(reply: SiteSummary) -> FirstHalves:
-    return parts_of(reply)[1].halves
+def first_of(reply: Reply) -> FirstHalves:
+    return moves_of(reply).halves
 
 
-IMPOSSIBLE: dict[str, tuple[Callable[[SiteSummary], Answer], str]] = {
-    "no name": (lambda r: parts_of(r)[0]._replace(broadcast=""), "which clusters it answers"),
-    "evidence": (lambda r: parts_of(r)[0]._replace(evidence=np.nan), "evidence is not finite"),
-    "cost above 0": (lambda r: with_cost(r, -parts_of(r)[1].cost), "cost is above 0"),
-    "cost not finite": (lambda r: with_cost(r, parts_of(r)[1].cost * np.inf), "not finite"),
+IMPOSSIBLE: dict[str, tuple[Callable[[Reply], dict[str, Any]], str]] = {
+    "no name": (lambda r: {"broadcast": ""}, "what it replies to"),
+    "evidence": (lambda r: {"evidence": np.nan}, "evidence is not finite"),
+    "cost above 0": (lambda r: with_cost(r, -moves_of(r).cost), "cost is above 0"),
+    "cost not finite": (lambda r: with_cost(r, moves_of(r).cost * np.inf), "not finite"),
     "cost of others": (lambda r: with_cost(r, [-1.0]), "cost has shape"),
     "negative half": (lambda r: with_halves(r, T=-first_of(r).T), "negative number"),
     "negative blur": (lambda r: with_halves(r, blur=-first_of(r).blur), "negative number"),
@@ -143,32 +144,31 @@ IMPOSSIBLE: dict[str, tuple[Callable[[SiteSummary], Answer], str]] = {
 
 
 @pytest.mark.parametrize(("change", "words"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_impossible_answers_are_refused(
-    reply: SiteSummary, change: Callable[[SiteSummary], Answer], words: str
+def test_impossible_replies_are_refused(
+    reply: Reply, change: Callable[[Reply], dict[str, Any]], words: str
 ) -> None:
     assert reply.n_clusters > 1
     with pytest.raises(FedMerDelError, match=words) as caught:
-        dataclasses.replace(reply, answer=change(reply))
+        dataclasses.replace(reply, **change(reply))
     assert "\n" not in str(caught.value)
     assert "'leeds'" in str(caught.value)
 
 
-def test_halves_and_small_counts_are_refused_under_a_policy(reply: SiteSummary) -> None:
+def test_halves_and_small_counts_are_refused_under_a_policy() -> None:
     """Also where a site's own software has let them out."""
     safe = reply_under("opensafely")
-    assert safe.answer is not None
-    halves = FirstHalves(*(part * 0.0 for part in (safe.sums.T, safe.sums.S,
-                                                   safe.sums.T)))  # fmt: skip
-    prospects = Prospects(halves, np.zeros(safe.n_clusters))
+    T, S = safe.sums.T, safe.sums.S
+    moves = MoveSums(FirstHalves(T * 0.0, S * 0.0, T * 0.0), np.zeros(safe.n_clusters))
     with pytest.raises(FedMerDelError, match="it tells of halves, which policy 'opensafely'"):
-        dataclasses.replace(safe, answer=safe.answer._replace(prospects=prospects))
-    small = safe.sums._replace(T=np.where(np.arange(safe.n_clusters) == 0, 7.0, 0.0),
-                                     S=safe.sums.S * 0)  # fmt: skip
+        dataclasses.replace(safe, moves=moves)
+    small = safe.sums._replace(
+        T=np.where(np.arange(safe.n_clusters) == 0, 7.0, 0.0), S=S * 0, outcomes={}
+    )
     with pytest.raises(FedMerDelError, match="a count is under 10"):
-        dataclasses.replace(safe, statistics=small, outcomes={})
+        dataclasses.replace(safe, sums=small)
     nothing = small._replace(T=small.T * 0)
     with pytest.raises(FedMerDelError, match="no rows"):
-        dataclasses.replace(safe, statistics=nothing, outcomes={})
+        dataclasses.replace(safe, sums=nothing)
 
 
 # Files that were changed on the way.
@@ -176,9 +176,9 @@ def test_halves_and_small_counts_are_refused_under_a_policy(reply: SiteSummary) 
 
 def edited(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
     def damage(folder: Path) -> None:
-        document = json.loads((folder / "summary.json").read_text())
+        document = json.loads((folder / "reply.json").read_text())
         change(document)
-        (folder / "summary.json").write_text(json.dumps(document))
+        (folder / "reply.json").write_text(json.dumps(document))
 
     return damage
 
@@ -201,23 +201,26 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "another number": (first_number("halves.csv", "12"), "halves.csv"),
     "infinite": (first_number("halves.csv", "1e999"), "halves.csv"),
     "cost above 0": (first_number("overlap.csv", "12"), "cost is above 0"),
-    "not an answer": (edited(lambda d: d.update(answers=None, evidence=None)), "not whole"),
-    "no evidence": (edited(lambda d: d.update(evidence=None)), "not whole"),
+    "no reply": (edited(lambda d: d.update(broadcast=None, evidence=None)), "'broadcast'"),
+    "to nothing": (edited(lambda d: d.update(broadcast="")), "what it replies to"),
+    "no evidence": (edited(lambda d: d.update(evidence=None)), "'evidence'"),
+    "infinite evidence": (edited(lambda d: d.update(evidence=-np.inf)), "not finite"),
     "evidence of text": (edited(lambda d: d.update(evidence="SECRET")), "'evidence'"),
     "evidence true": (edited(lambda d: d.update(evidence=True)), "'evidence'"),
-    "a number": (edited(lambda d: d.update(answers=5)), "'answers'"),
-    "no answers": (edited(lambda d: d.pop("answers")), "must have the entries"),
+    "a number": (edited(lambda d: d.update(broadcast=5)), "'broadcast'"),
+    "no broadcast": (edited(lambda d: d.pop("broadcast")), "must have the entries"),
     "one more file": (lambda folder: (folder / "rows.csv").write_text("1"), "'rows.csv'"),
 }
 
 
 @pytest.mark.parametrize(("damage", "words"), DAMAGES.values(), ids=DAMAGES)
 def test_changed_files_are_refused_in_one_line(
-    reply: SiteSummary, tmp_path: Path, damage: Callable[[Path], Any], words: str
+    reply: Reply, tmp_path: Path, damage: Callable[[Path], Any], words: str
 ) -> None:
     reply.save(tmp_path / "leeds")
     damage(tmp_path / "leeds")
-    with pytest.raises(FedMerDelError, match=words) as caught:
-        SiteSummary.load(tmp_path / "leeds")
-    assert "\n" not in str(caught.value)
-    assert "SECRET" not in str(caught.value)
+    for load in (Reply.load, load_release):
+        with pytest.raises(FedMerDelError, match=words) as caught:
+            load(tmp_path / "leeds")
+        assert "\n" not in str(caught.value)
+        assert "SECRET" not in str(caught.value)

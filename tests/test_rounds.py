@@ -1,16 +1,15 @@
-"""Exchanges as a protocol: sums of replies are passes over pooled rows, and moves keep their word.
-
-The helpers at the top make a federation whose rows the tests hold, as no centre does.
-"""
+"""Rounds as a protocol: sums of replies are passes over pooled rows, and moves keep their word."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fedmerdel import merge_onto
+from fedmerdel import Broadcast, DataError, Round, SiteSummary, admit, reply_site, run_rounds
+from fedmerdel.centre import run as run_module
 from fedmerdel.centre.rounds import (
     PATIENCE,
     UNCUT,
@@ -22,48 +21,50 @@ from fedmerdel.centre.rounds import (
     next_state,
     plan_moves,
 )
+from fedmerdel.centre.run import QUIET_ROUNDS, has_settled
 from fedmerdel.fitting.passes import Workers, expect_and_count, log_evidence
 from fedmerdel.site.site_table import study_rows
 from fedmerdel.sums.cuts import FirstHalves, split_gains
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations
-from fedmerdel.sums.merging import local_clusters, merged_statistics
+from fedmerdel.sums.merging import merged_statistics
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.sums import Sums
-from tests.federations import binary
+from tests.federations import binary, hard_sites
+from tests.round_trips import made, noisy, play, replies_of
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
-def test_one_exchange_is_one_pass_over_pooled_rows(missing: float) -> None:
-    federation = made(3, n_rows=400, prior="fixed")
-    X = federation.X.astype(float)
+def test_one_round_is_one_pass_over_pooled_rows(missing: float) -> None:
+    sites = made(3, n_rows=400, prior="fixed")
+    X = sites.X.astype(float)
     X[np.random.default_rng(1).random(X.shape) < missing] = np.nan
-    tables = {site: X[federation.site == site] for site in federation.tables}
-    federation = federation._replace(X=X, tables=tables)
-    begun = federation.begun(noisy(federation.labels, 0.3, 3))
+    tables = {site: X[sites.site == site] for site in sites.tables}
+    sites = sites._replace(X=X, tables=tables)
+    begun = sites.begun(noisy(sites.labels, 0.3, 3))
     sent = begun.broadcast.clusters
-    replies = replies_of(begun, federation.tables)
+    replies = replies_of(begun, sites.tables)
     with Workers() as workers:
-        pooled = expect_and_count(study_rows(federation.study, X), sent, workers)
+        pooled = expect_and_count(study_rows(sites.study, X), sent, workers)
     for part in ("T", "S", "h"):
         total = sum(getattr(reply.sums, part) for reply in replies)
         np.testing.assert_allclose(total, getattr(pooled, part), rtol=1e-11, atol=1e-9)
     order = np.argsort(-pooled.T)
-    model = merge_onto(begun, replies)
-    np.testing.assert_allclose(model.sums.S, pooled.S[order], rtol=1e-11, atol=1e-9)
-    assert model.record[0].elbo == pytest.approx(elbo(pooled, begun.prior), rel=1e-12)
+    found, brought = begun.step(replies)
+    np.testing.assert_allclose(found.sums.S, pooled.S[order], rtol=1e-11, atol=1e-9)
+    assert brought.elbo == pytest.approx(elbo(pooled, begun.prior), rel=1e-12)
 
 
 def test_evidence_less_divergence_lies_between_two_passes() -> None:
     """What is sent has an ELBO: above that of the last pass, below that of the next."""
-    federation = made(0, prior="fixed")
-    begun = federation.begun(noisy(federation.labels, 0.3, 0))
-    course = first_state(begun.sums, begun.prior)
-    assert course.divergence is not None
+    sites = made(0, prior="fixed")
+    begun = sites.begun(noisy(sites.labels, 0.3, 0))
+    state = first_state(begun.sums, begun.prior)
+    assert state.divergence is not None
     with Workers() as workers:
-        rows = study_rows(federation.study, federation.X)
-        between = float(log_evidence(rows, course.sent, workers).sum()) - course.divergence
-        after = elbo(expect_and_count(rows, course.sent, workers), begun.prior)
+        rows = study_rows(sites.study, sites.X)
+        between = float(log_evidence(rows, state.clusters, workers).sum()) - state.divergence
+        after = elbo(expect_and_count(rows, state.clusters, workers), begun.prior)
     assert begun.lower_bound < between < after
 
 
@@ -75,7 +76,7 @@ EVEN, LOW, HIGH = [0.5] * 8, [0.1] * 8, [0.9] * 8
 def centre(shares: list[list[float]], rows: list[float]) -> tuple[Any, list[Any], Sums]:
     """One site with these hard clusters, each a group of its own."""
     stats = binary(shares, rows)
-    local = local_clusters([(stats, np.zeros((len(rows), len(rows))))])
+    local = hard_sites([stats])
     groups = [np.array([k]) for k in range(len(rows))]
     return local, groups, merged_statistics(local, groups)
 
@@ -96,9 +97,9 @@ def plan_for(
     if "overlap" in options:
         local = local._replace(overlaps=[options.pop("overlap")])
     age = options.pop("age", np.ones(len(rows), dtype=np.int64))
-    replies = SummedMoves(halves, [(stats, halves)], options.pop("cost", None))
+    moves = SummedMoves(halves, [(stats, halves)], options.pop("cost", None))
     kept = {"gained": 0.0, "most_clusters": 20, **options}
-    return plan_moves(local, groups, stats, prior_of(), age, replies, **kept)
+    return plan_moves(local, groups, stats, prior_of(), age, moves, **kept)
 
 
 def moved_to(plan: Plan) -> list[list[int]]:
@@ -116,13 +117,15 @@ def test_a_split_that_pays_is_made_and_gains_what_was_said() -> None:
     gain = split_gains(stats, halves, prior_of())
     parts = halves.divide(stats, np.array([0]))
     assert elbo(parts, prior_of()) - elbo(stats, prior_of()) == pytest.approx(gain[0], rel=1e-9)
-    replies = SummedMoves(halves, [(stats, halves)], None)
-    course = next_state(first_state(stats, prior_of()), stats, prior_of(), replies, plan)
-    np.testing.assert_allclose(course.sent.log_levels, expectations(parts, prior_of()).log_levels)
-    assert course.parents.tolist() == [1, 0, 0]
-    assert course.age[1:].tolist() == [UNCUT, UNCUT]
-    assert course.number == 1
-    assert course.divergence is not None
+    moves = SummedMoves(halves, [(stats, halves)], None)
+    state = next_state(first_state(stats, prior_of()), stats, prior_of(), moves, plan)
+    np.testing.assert_allclose(
+        state.clusters.log_levels, expectations(parts, prior_of()).log_levels
+    )
+    assert state.parents.tolist() == [1, 0, 0]
+    assert state.age[1:].tolist() == [UNCUT, UNCUT]
+    assert state.number == 1
+    assert state.divergence is not None
 
 
 def test_splits_wait_for_a_cut_for_room_and_for_what_gains_more() -> None:
@@ -168,23 +171,22 @@ def test_one_cluster_is_deleted_only_where_all_rows_were_asked() -> None:
 def test_a_cut_ages_and_one_without_hope_is_proposed_anew() -> None:
     _, _, stats = centre([LOW, EVEN], [500.0, 600.0])
     halves = halves_of([LOW, LOW], [250, 300])  # the first gains nothing, the second much
-    course = first_state(stats, prior_of())
-    replies = SummedMoves(halves, [(stats, halves)], None)
+    state = first_state(stats, prior_of())
+    moves = SummedMoves(halves, [(stats, halves)], None)
     for old, new in ((UNCUT, 0), (0, 1), (PATIENCE - 1, PATIENCE)):
-        _, age = next_cuts(course._replace(age=np.full(2, old)), stats, prior_of(), replies)
+        _, age = next_cuts(state._replace(age=np.full(2, old)), stats, prior_of(), moves)
         assert age.tolist() == [new, new]
-    _, age = next_cuts(course._replace(age=np.full(2, PATIENCE)), stats, prior_of(), replies)
+    _, age = next_cuts(state._replace(age=np.full(2, PATIENCE)), stats, prior_of(), moves)
     assert age.tolist() == [UNCUT, PATIENCE + 1]
 
 
-def test_the_second_exchange_without_a_move_is_a_guess() -> None:
-    federation = made(1, n_rows=400)
-    model = federation.begun(noisy(federation.labels, 0.3, 1))
-    first = play(model, federation.tables)
+def test_the_second_round_without_a_move_is_a_guess() -> None:
+    sites = made(1, n_rows=400)
+    first = play(sites.begun(noisy(sites.labels, 0.3, 1)), sites.tables)
     assert first.round_state.divergence is not None
     plain = expectations(first.sums, first.prior)
     np.testing.assert_array_equal(first.round_state.clusters.log_levels, plain.log_levels)
-    second = play(first, federation.tables)
+    second = play(first, sites.tables)
     assert second.round_state.divergence is None
     plain = expectations(second.sums, second.prior)
     assert not np.array_equal(second.round_state.clusters.log_levels, plain.log_levels)
@@ -205,3 +207,56 @@ def test_what_was_sent_earlier_goes_where_the_elbo_gains_most() -> None:
         assert k == np.argmax(reached)
     assert len(set(found.tolist())) > 1
     assert best_clusters(stats, prior_of(), late.take(np.arange(0))).shape == (0,)
+
+
+# The loop over whoever asks the sites.
+
+
+def test_rounds_run_with_whatever_asks_the_sites() -> None:
+    """A letter box that knows bytes and no rows: the rounds are those that were played by hand."""
+    sites = made(4, n_rows=300, n_sites=3)
+    federation = begun = sites.begun(noisy(sites.labels, 0.3, 4))
+    letters: dict[str, list[bytes]] = {}
+    for _ in range(3):
+        replies = replies_of(federation, sites.tables)
+        letters[federation.broadcast.hash] = [reply.to_bytes() for reply in replies]
+        federation, _ = federation.step(replies)
+    asked: list[Broadcast] = []
+    seen: list[Round] = []
+
+    def ask(broadcast: Broadcast) -> Iterator[SiteSummary]:
+        asked.append(broadcast)
+        return (admit(sites.study, letter) for letter in letters[broadcast.hash])
+
+    found = run_rounds(begun, ask, 3, seen.append)
+    assert [broadcast.number for broadcast in asked] == [1, 2, 3]
+    assert asked[0].hash == begun.broadcast.hash
+    assert tuple(seen) == found.record == federation.record
+    assert found.broadcast.hash == federation.broadcast.hash
+    for one, other in zip(found.sums[:3], federation.sums[:3], strict=True):
+        assert one.tobytes() == other.tobytes()
+    assert begun.record == ()
+    # Nobody is asked where there are no rounds, and who does not reply is carried.
+    assert run_rounds(begun, ask, 0) is begun
+    assert len(asked) == 3
+    fewer = run_rounds(begun, lambda broadcast: list(ask(broadcast))[1:], 1)
+    assert [each.stale for each in fewer.record] == [("s00",)]
+    assert fewer.sites == begun.sites
+    with pytest.raises(DataError, match="no summary was given"):
+        run_rounds(begun, lambda _: [], 1)
+
+
+def test_rounds_end_by_themselves_or_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    sites = made(4, n_rows=300, n_sites=3)
+    begun = sites.begun(noisy(sites.labels, 0.3, 4))
+
+    def ask(broadcast: Broadcast) -> list[SiteSummary]:
+        return [reply_site(sites.study, broadcast, X, site) for site, X in sites.tables.items()]
+
+    settled = run_rounds(begun, ask)
+    record, total = settled.record, float(settled.site_rows.sum())
+    assert QUIET_ROUNDS < len(record) < 100
+    assert has_settled(record, total)
+    assert not any(has_settled(record[:n], total) for n in range(len(record)))
+    monkeypatch.setattr(run_module, "MOST_ROUNDS", 4)
+    assert run_rounds(begun, ask).record == record[:4]

@@ -8,19 +8,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from fedmerdel import GlobalModel, draft_study, fit_site, merge_sites, policy_named, simulate
+from fedmerdel import Federation, draft_study, fit_site, merge_sites, policy_named, simulate
 from fedmerdel.centre.summaries import side_by_side
 from fedmerdel.release import hidden
 from fedmerdel.release.hidden import filled_alike
+from fedmerdel.release.thresholds import hidden_below
+from fedmerdel.study.policy import Policy
 from fedmerdel.sums.levels import level_shares
-from tests.federations import Federation, federations
+from fedmerdel.sums.sums import Sums
+from tests import federations as made
 
 NOISE = (0.01, 0.02, 0.03, 0.05, 0.07, 0.3)
 N_TELLING = 20
 
 
-def noisy_model(policy: str, seed: int) -> GlobalModel:
-    """Return eight sites' model of twenty variables that tell, and noise, most of it rare."""
+def noisy_federation(policy: str, seed: int) -> Federation:
+    """Return eight sites with twenty variables that tell, and noise, most of it rare."""
     rng = np.random.default_rng(seed)
     table = simulate(6000, N_TELLING, 5, random_state=seed)
     X = np.hstack([table.X, rng.random((6000, len(NOISE))) < NOISE])
@@ -32,19 +35,22 @@ def noisy_model(policy: str, seed: int) -> GlobalModel:
 @pytest.mark.parametrize("policy", ["none", "opensafely", "acro"])
 def test_rare_noise_does_not_seem_to_tell(policy: str) -> None:
     """Hidden in small clusters and told in large ones, a rare level looks as if it differed."""
-    found = np.array([noisy_model(policy, seed).selection_probability for seed in range(3)])
+    found = np.array([noisy_federation(policy, seed).selection_probability for seed in range(3)])
     assert (found[:, N_TELLING:] > 0.5).sum() == 0
     # What tells is still seen: sixty variables, a few of which hardly differ.
     assert (found[:, :N_TELLING] > 0.5).sum() >= 52
 
 
+def filled(local: Sums, offsets: np.ndarray, policy: Policy) -> Sums:
+    return filled_alike(local, offsets, hidden_below(policy), policy.smallest)
+
+
 @settings(deadline=None, max_examples=60)
-@given(federation=federations())
-def test_filling_keeps_rows_and_what_was_told(federation: Federation) -> None:
-    model = merge_sites(federation.study, federation.summaries())
-    local, policy = side_by_side(model.summaries).stats, federation.study.policy
-    offsets = model.prior.offsets
-    found = filled_alike(local, offsets, policy)
+@given(rows=made.federations())
+def test_filling_keeps_rows_and_what_was_told(rows: made.Federation) -> None:
+    federation = merge_sites(rows.study, rows.summaries())
+    local, offsets = side_by_side(federation.summaries).stats, federation.prior.offsets
+    found = filled(local, offsets, rows.study.policy)
     np.testing.assert_array_equal(found.T, local.T)
     starts = offsets[:-1]
     observed = np.add.reduceat(local.S, starts, axis=1)
@@ -59,9 +65,9 @@ def test_filling_keeps_rows_and_what_was_told(federation: Federation) -> None:
 
 def test_filling_settles(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more step of EM changes the shares of levels by less than a thousandth."""
-    model = noisy_model("opensafely", 0)
-    local, offsets = side_by_side(model.summaries).stats, model.prior.offsets
-    found = level_shares(filled_alike(local, offsets, model.study.policy).S, offsets)
+    federation = noisy_federation("opensafely", 0)
+    local, offsets = side_by_side(federation.summaries).stats, federation.prior.offsets
+    found = level_shares(filled(local, offsets, federation.study.policy).S, offsets)
     monkeypatch.setattr(hidden, "STEPS", hidden.STEPS + 1)
-    again = level_shares(filled_alike(local, offsets, model.study.policy).S, offsets)
+    again = level_shares(filled(local, offsets, federation.study.policy).S, offsets)
     assert np.abs(again - found).max() < 1e-3

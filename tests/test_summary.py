@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import zipfile
 from pathlib import Path
@@ -13,13 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.release.note import checkers_note
+from fedmerdel.release.cells import all_cells
 from fedmerdel.release.review import review_tables
+from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.codebook import Codebook, Variable
 from tests.summaries import FILES, assert_same, content, make
 
 ROOT = Path(__file__).resolve().parents[1]
+SCHEMAS: dict[type[SiteSummary], str] = {
+    SiteSummary: "docs/reference/site-summary.schema.json",
+    Reply: "docs/reference/reply.schema.json",
+}
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -94,10 +100,19 @@ def test_the_sheets_read_like_tables(tmp_path: Path) -> None:
         np.testing.assert_array_equal(told.sum(axis=0), summary.sums.T)
 
 
-def test_the_document_fits_the_published_schema(tmp_path: Path) -> None:
-    schema = json.loads((ROOT / "docs/reference/site-summary.schema.json").read_text("utf-8"))
-    make().save(tmp_path / "a")
-    document = json.loads((tmp_path / "a" / "summary.json").read_text("utf-8"))
+@pytest.mark.parametrize("policy", ["none", "opensafely"])
+@pytest.mark.parametrize("kind", [SiteSummary, Reply])
+@pytest.mark.parametrize("selected", [None, ("sex",)])
+def test_the_document_fits_the_published_schema(
+    tmp_path: Path, kind: type[SiteSummary], policy: str, selected: tuple[str, ...] | None
+) -> None:
+    schema = json.loads((ROOT / SCHEMAS[kind]).read_text("utf-8"))
+    summary = dataclasses.replace(make(policy=policy), selected=selected)
+    if kind is Reply:
+        fields = {f.name: getattr(summary, f.name) for f in dataclasses.fields(summary)}
+        summary = Reply(**fields, broadcast="0123abcd", evidence=-12.5)
+    summary.save(tmp_path / "a")
+    document = json.loads((tmp_path / "a" / kind.DOCUMENT).read_text("utf-8"))
 
     def check(value: Any, rule: dict[str, Any]) -> None:
         """Check the part of JSON schema that the file uses."""
@@ -123,14 +138,21 @@ def test_the_document_fits_the_published_schema(tmp_path: Path) -> None:
                 check(part, rule["items"])
 
     check(document, schema)
+    # Nothing is published that is not written, in the order in which it is.
+    assert list(document) == schema["required"] == list(schema["properties"])
+    assert list(document["disclosure"]) == schema["properties"]["disclosure"]["required"]
 
 
 # The note and the review
 
 
+def note_of(summary: SiteSummary) -> str:
+    return summary.to_files()["README.txt"].decode()
+
+
 def test_the_note_says_what_a_checker_asks() -> None:
     summary = make()
-    note = " ".join(checkers_note(summary).split())
+    note = " ".join(note_of(summary).split())
     assert "no row, no identifier" in note
     assert f"{int(summary.n_rows):,} rows are described by 3 clusters" in note
     assert "Every count is 0 or at least 10" in note
@@ -139,11 +161,9 @@ def test_the_note_says_what_a_checker_asks() -> None:
     assert f"smallest other is {summary.account.smallest_cell:,.0f}" in note
     for name in ("counts.csv", "overlap.csv", "outcomes.csv", "summary.json"):
         assert name in note
-    assert "outcomes.csv" not in checkers_note(make(outcomes=()))
-    assert "simulated and public tables only" in " ".join(
-        checkers_note(make(policy="none")).split()
-    )
-    assert all(len(line) <= 88 for line in checkers_note(summary).splitlines())
+    assert "outcomes.csv" not in note_of(make(outcomes=()))
+    assert "simulated and public tables only" in " ".join(note_of(make(policy="none")).split())
+    assert all(len(line) <= 88 for line in note_of(summary).splitlines())
 
 
 def test_the_review_lists_sizes_smallest_counts_and_contrasts() -> None:
@@ -152,7 +172,7 @@ def test_the_review_lists_sizes_smallest_counts_and_contrasts() -> None:
     T, S = summary.sums.T, summary.sums.S
     assert [size.rows for size in review.sizes] == T.tolist()
     assert sum(size.share for size in review.sizes) == pytest.approx(1)
-    cells = summary.cells()
+    cells = all_cells(summary.sums, summary.codebook.level_offsets)
     assert [cell.rows for cell in review.smallest] == sorted(cells[cells > 0])[:4]
     spreads = [contrast.highest - contrast.lowest for contrast in review.contrasts]
     assert spreads == sorted(spreads, reverse=True)

@@ -83,9 +83,8 @@ def test_a_damaged_selection_is_refused_in_one_line(selected: Any, tmp_path: Pat
 def test_an_estimator_of_sites_selects_by_their_votes() -> None:
     site = np.arange(1500) % 3
     model = FedMerDel(6, variable_selection=True, random_state=0).fit(TABLE.X, groups=site)
-    votes = np.mean(
-        [np.isin(model.codebook_.names, s.selected) for s in model.model_.summaries], axis=0
-    )
+    sent = model.federation_.summaries
+    votes = np.mean([np.isin(model.codebook_.names, s.selected) for s in sent], axis=0)
     np.testing.assert_array_equal(model.selection_probability_, votes)
     np.testing.assert_array_equal(model.selected_, votes > 0.5)  # two of three
     assert model.selected_[TABLE.relevant].mean() >= 0.8

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from fedmerdel.errors import DataError, FileError
+from fedmerdel.parcels import pack
 from fedmerdel.release.summary import SiteSummary
 from tests.summaries import FILES, assert_same, content, make
 
@@ -22,14 +23,13 @@ from tests.summaries import FILES, assert_same, content, make
 
 def changed(summary: SiteSummary, part: str, value: Callable[[np.ndarray], Any]) -> Any:
     """Return the summary with one of its arrays changed, made anew."""
-    if part in ("T", "S", "h"):
+    if part in ("T", "S", "h", "Q"):
         array = value(getattr(summary.sums, part).copy())
-        change: Any = {"statistics": summary.sums._replace(**{part: array})}
+        change: Any = {"sums": summary.sums._replace(**{part: array})}
     elif part in ("positive", "observed"):
         counts = summary.sums.outcomes["death"]
-        change = {
-            "outcomes": {"death": counts._replace(**{part: value(getattr(counts, part).copy())})}
-        }
+        counts = counts._replace(**{part: value(getattr(counts, part).copy())})
+        change = {"sums": summary.sums._replace(outcomes={"death": counts})}
     else:
         change = {part: value(getattr(summary, part))}
     return dataclasses.replace(summary, **change)
@@ -56,10 +56,10 @@ def put(at: Any, number: float) -> Callable[[np.ndarray], np.ndarray]:
         ("S", lambda S: S[:, :-1], "S has shape"),
         ("h", put(0, 1e-9), "h is above 0"),
         ("h", lambda h: h[:-1], "h has shape"),
-        ("overlap", put((0, 1), 99.0), "not symmetric"),
-        ("overlap", put((0, 0), 1.0), "not symmetric with 0"),
-        ("overlap", lambda Q: -Q, "overlap has a negative"),
-        ("overlap", lambda Q: Q[:2], "overlap has shape"),
+        ("Q", put((0, 1), 99.0), "not symmetric"),
+        ("Q", put((0, 0), 1.0), "not symmetric with 0"),
+        ("Q", lambda Q: -Q, "overlap has a negative"),
+        ("Q", lambda Q: Q[:2], "overlap has shape"),
         ("positive", put(0, 1e9), "outcome 'death' has more rows"),
         ("observed", put(0, 1e9), "outcome 'death' has more rows"),
         ("positive", put(0, np.nan), "positive of outcome 'death'"),
@@ -80,9 +80,25 @@ def test_impossible_numbers_are_refused_with_the_reason(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("site", ["", "a/b", "a\\b", "..", " leeds", "a\nb", "c:"])
-def test_site_names_that_no_folder_can_have_are_refused(site: str) -> None:
-    with pytest.raises(DataError, match=r"name that a folder can have"):
+@pytest.mark.parametrize("site", ["a/b", "a\\b", "..", " leeds", "a\nb", "c:"])
+def test_site_names_that_no_folder_can_have_are_refused(site: str, tmp_path: Path) -> None:
+    """Where a name becomes part of a file's; in one process it may be anything but empty."""
+    summary = dataclasses.replace(make(), site=site)
+    for write in (summary.to_files, summary.to_bytes, lambda: summary.save(tmp_path / "new")):
+        with pytest.raises(DataError, match=r"name that a folder can have"):
+            write()
+    assert list(tmp_path.iterdir()) == []
+    files = make().to_files()
+    document = {**json.loads(files["summary.json"]), "site": site}
+    files["summary.json"] = json.dumps(document).encode()
+    with pytest.raises(DataError, match=r"name that a folder can have") as caught:
+        SiteSummary.from_bytes(pack(files))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("site", ["", None, 3])
+def test_a_site_without_a_name_is_refused(site: Any) -> None:
+    with pytest.raises(DataError, match="site must be a text"):
         dataclasses.replace(make(), site=site)
 
 
@@ -92,10 +108,10 @@ def test_counts_that_break_the_policy_named_beside_them_are_refused() -> None:
     S = summary.sums.S.copy()
     S[0, :3] = T[0] - 5, 5, 0
     with pytest.raises(DataError, match="under 10"):
-        dataclasses.replace(summary, statistics=summary.sums._replace(S=S))
+        dataclasses.replace(summary, sums=summary.sums._replace(S=S))
     S[0, :3] = T[0] - 11, 11, 0
     with pytest.raises(DataError, match="not rounded"):
-        dataclasses.replace(summary, statistics=summary.sums._replace(S=S))
+        dataclasses.replace(summary, sums=summary.sums._replace(S=S))
 
 
 # Refusals: files
@@ -145,14 +161,14 @@ def test_a_changed_count_is_noticed(folder: Path) -> None:
     "forged", [{"smallest": 0}, {"smallest": 2}, {"threshold": 3}, {"rounding": 0, "threshold": 0}]
 )
 def test_a_file_cannot_lower_what_its_policy_allows(folder: Path, forged: dict[str, int]) -> None:
-    """A small count, and beside it a report that would let it pass."""
+    """A small count, and beside it an account that would let it pass."""
     path = folder / "summary.json"
     document = json.loads(path.read_text("utf-8"))
     document["disclosure"].update(forged)
     path.write_text(json.dumps(document), "utf-8")
     message = refusal(folder, DataError)
     assert repr(str(folder)) in message
-    assert "the smallest count in its report is not that of policy 'opensafely'" in message
+    assert "its smallest count is not that of policy 'opensafely'" in message
 
 
 def test_a_small_count_in_a_file_is_refused(folder: Path) -> None:
@@ -188,11 +204,11 @@ def test_another_kind_or_version_is_refused(folder: Path) -> None:
     document = json.loads(path.read_text("utf-8"))
     for change, reason in (
         ({"kind": "cake"}, "holds no fedmerdel site summary"),
-        ({"version": 3}, "version 3 of its format"),
+        ({"version": 4}, "version 4 of its format"),
         ({"n_clusters": "3"}, "'n_clusters'"),
         ({"n_clusters": 2}, "counts.csv"),
         ({"rows": []}, "only"),
-        ({"disclosure": {}}, "disclosure report"),
+        ({"disclosure": {}}, "account: its entries must be"),
         ({"codebook": {}}, "codebook"),
         ({"outcomes": []}, "outcomes"),
         ({"outcomes": ["cake"]}, "outcomes"),

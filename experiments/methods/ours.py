@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from experiments.methods.face import Batch, Info, Labels
-from fedmerdel import FedMerDel, GlobalModel, MerDel, merge_sites
+from fedmerdel import Federation, FedMerDel, MerDel, merge_sites
 from fedmerdel.sums.search import Search
 
 PAPER: dict[str, Any] = {"recipe": "paper", "laps": 5}
@@ -38,7 +38,7 @@ class Pooled:
 
 @dataclass
 class OneShot:
-    """FedMerDel: each batch by itself, then the global merge, then exchanges if any.
+    """FedMerDel: each batch by itself, then the global merge, then rounds if any.
 
     With `assigned`, rows are given to the global clusters anew; else they keep their local
     cluster's company, as in the paper.
@@ -65,11 +65,11 @@ def fit_batches(batches: list[Batch], seed: int, options: dict[str, Any]) -> tup
 
 def merged_again(
     model: FedMerDel, batches: list[Batch], search: Search, criterion: Any = "correlation"
-) -> tuple[GlobalModel, Labels, Info]:
+) -> tuple[Federation, Labels, Info]:
     """Merge the local clusters of a fit by another search; rows keep their local clusters."""
     with _timed() as watch:
-        summaries = model.model_.summaries
-        again = merge_sites(model.model_.study, summaries, search, criterion=criterion)
+        first = model.federation_
+        again = merge_sites(first.study, first.summaries, search, criterion=criterion)
     became = {(a.site, a.local_cluster): a.cluster for a in again.lineage}
     names, local = _names(batches), model.local_labels_
     width = int(local.max()) + 1

@@ -30,7 +30,7 @@ SCENARIOS: dict[str, tuple[int, int, tuple[int, ...], str]] = {
 
 OURS: dict[str, Callable[[int, int], Method]] = {
     "FedMerDel exact, our default": lambda K, seed: OneShot(seed),
-    "FedMerDel, 8 exchanges": lambda K, seed: OneShot(seed, options={"rounds": 8}),
+    "FedMerDel, 8 rounds": lambda K, seed: OneShot(seed, options={"rounds": 8}),
     "FedMerDel random": lambda K, seed: OneShot(
         seed, assigned=False, options={**PAPER, "search": "random"}
     ),

@@ -25,7 +25,7 @@ OURS: dict[str, dict[str, Any]] = {
     "FedMerDel_30": {**PAPER, "max_clusters": 30, "search": "greedy"},
     "exact_20": {"max_clusters": 20},
     "exact_30": {"max_clusters": 30},
-    "exchanges_20": {"max_clusters": 20, "rounds": 30},
+    "rounds_20": {"max_clusters": 20, "rounds": 30},
 }
 BEST = "exact_20"
 """The fits of which the best by ELBO is drawn."""

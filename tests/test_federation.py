@@ -1,4 +1,4 @@
-"""The global model: sites come and go, what can't be merged is refused, and the truth is found."""
+"""A federation: sites come and go, what can't be merged is refused, and the truth is found."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 from fedmerdel import FedMerDel, bayes_labels, simulate
-from fedmerdel.centre.federation import Federation, merge_sites
+from fedmerdel.centre.federation import merge_sites
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.records.simulate import SimulatedTable
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.sums.search import Search
 from tests.federations import Federation, binary, federations, made_study, summary_of
+from tests.stored import assert_same, refused
 
 SEARCHES: list[Search] = ["exact", "tree", "greedy", "random"]
 
@@ -49,19 +50,20 @@ def test_lineage_tells_where_each_local_cluster_went(
     federation: Federation, search: Search
 ) -> None:
     sent = federation.summaries()
-    model = merge_sites(federation.study, sent, search, criterion="kl")
+    merged = merge_sites(federation.study, sent, search, criterion="kl")
     every = [(s.site, k) for s in sent for k in range(s.n_clusters)]
-    assert [(a.site, a.local_cluster) for a in model.lineage] == every
-    rows = np.zeros((len(sent), model.n_clusters))
-    for ancestor in model.lineage:
-        own = sent[model.sites.index(ancestor.site)].sums.T[ancestor.local_cluster]
+    assert [(a.site, a.local_cluster) for a in merged.lineage] == every
+    rows = np.zeros((len(sent), merged.n_clusters))
+    for ancestor in merged.lineage:
+        own = sent[merged.sites.index(ancestor.site)].sums.T[ancestor.local_cluster]
         assert ancestor.rows == own
-        assert every.index((ancestor.site, ancestor.local_cluster)) in model.groups[
+        assert every.index((ancestor.site, ancestor.local_cluster)) in merged.groups[
             ancestor.cluster
         ]  # fmt: skip
-        rows[model.sites.index(ancestor.site), ancestor.cluster] += own
-    np.testing.assert_array_equal(model.site_rows, rows)
-    np.testing.assert_allclose(rows.sum(axis=0), model.sums.T)
+        rows[merged.sites.index(ancestor.site), ancestor.cluster] += own
+    np.testing.assert_array_equal(merged.site_rows, rows)
+    np.testing.assert_allclose(rows.sum(axis=0), merged.sums.T)
+    np.testing.assert_array_equal(merged.model.rows, rows.sum(axis=0))
     np.testing.assert_allclose(rows.sum(axis=1), [s.n_rows for s in sent])
 
 
@@ -73,7 +75,7 @@ def test_random_search_is_reproducible_by_the_studys_seed() -> None:
     for seed in range(8):
         study = made_study(np.full(30, 2), seed=seed)
         sent = [
-            summary_of(study, f"s{b}", binary(part.tolist(), [40.0] * 4), np.zeros((4, 4)), {})
+            summary_of(study, f"s{b}", binary(part.tolist(), [40.0] * 4))
             for b, part in enumerate(np.split(prevalences, 3))
         ]
         one, two = (merge_sites(study, sent, "random", criterion="kl") for _ in range(2))
@@ -87,7 +89,7 @@ STUDY = made_study(np.array([2, 2]))
 
 def sent_by(*sites: str, study: Any = STUDY) -> list[SiteSummary]:
     stats = binary([[0.1, 0.9], [0.9, 0.1]], [60, 40])
-    return [summary_of(study, site, stats, np.zeros((2, 2)), {}) for site in sites]
+    return [summary_of(study, site, stats) for site in sites]
 
 
 def test_what_can_not_be_merged_is_refused() -> None:
@@ -129,7 +131,7 @@ def test_a_summary_alone_or_no_study_is_refused() -> None:
 
 @pytest.mark.parametrize("n_rows", [-1, 2.0, "3", None, True, np.float64(2)])
 def test_an_unusable_number_of_rows_to_sample_is_refused(n_rows: Any) -> None:
-    model = merge_sites(STUDY, sent_by("leeds"))
+    model = merge_sites(STUDY, sent_by("leeds")).model
     with refused(OptionError, "n_rows: give a whole number of at least 0"):
         model.sample(n_rows)
     assert len(model.sample(np.int64(3))[0]) == 3

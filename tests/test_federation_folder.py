@@ -1,4 +1,4 @@
-"""A global model on disk: the same to the last bit, whole or not at all, and nothing else lost."""
+"""A federation on disk: the same to the last bit, whole or not at all, and nothing else lost."""
 
 from __future__ import annotations
 
@@ -13,47 +13,56 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.centre.federation import Federation, merge_sites
+from fedmerdel import Broadcast, Federation, GlobalModel, merge_sites
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.release.summary import SiteSummary
-from tests.federations import Federation, federations
-from tests.stored import assert_same, refused
+from tests.federations import Federation as Drawn
+from tests.federations import federations
+from tests.stored import assert_same, content, made, refused
 
-FILES = ["broadcast", "clusters.csv", "lineage.csv", "model.json", "sites", "study.toml"]
+FILES = ["broadcast", "federation.json", "lineage.csv", "model", "sites", "study.toml"]
+MODEL = ["clusters.csv", "model.json", "study.toml", "sums.csv"]
 
 
 @settings(max_examples=25, deadline=None)
 @given(
-    federation=federations(),
+    drawn=federations(),
     search=st.sampled_from(["exact", "tree", "greedy", "random"]),
     criterion=st.sampled_from(["correlation", "kl", "bhattacharyya"]),
 )
-def test_a_loaded_model_is_the_same_to_the_last_bit(
-    tmp_path_factory: pytest.TempPathFactory, federation: Federation, search: Any, criterion: Any
+def test_a_loaded_federation_is_the_same_to_the_last_bit(
+    tmp_path_factory: pytest.TempPathFactory, drawn: Drawn, search: Any, criterion: Any
 ) -> None:
-    model = merge_sites(federation.study, federation.summaries(), search, criterion=criterion)
-    folder = tmp_path_factory.mktemp("models")
-    model.save(folder / "model")
-    loaded = GlobalModel.load(folder / "model")
-    assert_same(loaded, model)
-    assert loaded.study == model.study
-    # The same model gives the same bytes, and saving again leaves nothing beside it.
-    before = content(folder / "model")
-    loaded.save(str(folder / "model"))
-    assert content(folder / "model") == before
-    assert [entry.name for entry in folder.iterdir()] == ["model"]
+    federation = merge_sites(drawn.study, drawn.summaries(), search, criterion=criterion)
+    folder = tmp_path_factory.mktemp("centres")
+    federation.save(folder / "centre")
+    loaded = Federation.load(folder / "centre")
+    assert_same(loaded, federation)
+    assert loaded.study == federation.study
+    # The same federation gives the same bytes, and saving again leaves nothing beside it.
+    before = content(folder / "centre")
+    loaded.save(str(folder / "centre"))
+    assert content(folder / "centre") == before
+    assert [entry.name for entry in folder.iterdir()] == ["centre"]
+    # Its parts are what is sent, to the last byte.
+    parts = {"model": federation.model, "broadcast": federation.broadcast}
+    for name, part in parts.items():
+        assert content(folder / "centre" / name) == part.to_files()
 
 
 def test_the_files_are_readable(tmp_path: Path) -> None:
-    model = made()
-    model.save(tmp_path / "new" / "model")
-    folder = tmp_path / "new" / "model"
+    federation = made()
+    federation.save(tmp_path / "new" / "centre")
+    folder = tmp_path / "new" / "centre"
     assert sorted(entry.name for entry in folder.iterdir()) == FILES
+    assert sorted(entry.name for entry in (folder / "model").iterdir()) == MODEL
     assert sorted(entry.name for entry in (folder / "sites").iterdir()) == ["hull", "leeds"]
-    about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    about = json.loads((folder / "federation.json").read_text(encoding="utf-8"))
+    assert about["kind"] == "fedmerdel federation"
+    assert about["study_hash"] == federation.study.hash
+    about = json.loads((folder / "model" / "model.json").read_text(encoding="utf-8"))
     assert about["kind"] == "fedmerdel model"
     assert about["n_clusters"] == 2
-    assert about["study_hash"] == model.study.hash
+    assert about["study_hash"] == federation.study.hash
     with (folder / "lineage.csv").open(encoding="utf-8", newline="") as file:
         lineage = list(csv.reader(file))
     assert lineage[0] == ["site", "local_cluster", "cluster", "rows"]
@@ -61,10 +70,16 @@ def test_the_files_are_readable(tmp_path: Path) -> None:
         ["hull", "0", "1", "33.3"], ["hull", "1", "0", "61.7"],
         ["leeds", "0", "1", "33.3"], ["leeds", "1", "0", "61.7"],
     ]  # fmt: skip
-    with (folder / "clusters.csv").open(encoding="utf-8", newline="") as file:
+    with (folder / "model" / "clusters.csv").open(encoding="utf-8", newline="") as file:
         head, rows, *levels = csv.reader(file)
     assert head == ["variable", "level", "cluster_0", "cluster_1"]
-    assert [float(T) for T in rows[2:]] == pytest.approx([123.4, 66.6])
+    assert rows == ["rows", "", "123", "67"]  # for people; the numbers are in the other sheet
+    with (folder / "model" / "sums.csv").open(encoding="utf-8", newline="") as file:
+        head, rows, entropy, *sums = csv.reader(file)
+    assert head == ["variable", "level", "prior", "cluster_0", "cluster_1"]
+    assert [float(T) for T in rows[3:]] == pytest.approx([123.4, 66.6])
+    assert entropy == ["(entropy)", "", "0", "0", "0"]
+    assert [row[:3] for row in sums] == [[*row[:2], "0.5"] for row in levels]
     assert [row[:2] for row in levels] == [[f"v{j}", str(x)] for j in range(16) for x in (0, 1)]
     yes = (66.6 * 0.9 + 0.5) / 67.6
     assert [float(cell) for cell in (levels[0][3], levels[1][3])] == pytest.approx(
@@ -74,18 +89,18 @@ def test_the_files_are_readable(tmp_path: Path) -> None:
 
 def test_a_site_may_have_any_name_of_a_folder(tmp_path: Path) -> None:
     names = ("Ærø, sygehus", "leeds.zip", "st. mary's")
-    model = made(*names)
-    model.save(tmp_path / "model")
-    assert_same(GlobalModel.load(tmp_path / "model"), model)
-    assert model.sites == tuple(sorted(names))
+    federation = made(*names)
+    federation.save(tmp_path / "centre")
+    assert_same(Federation.load(tmp_path / "centre"), federation)
+    assert federation.sites == tuple(sorted(names))
 
 
 def edit_json(**changed: Any) -> Callable[[Path], None]:
     def edit(folder: Path) -> None:
-        about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        about = json.loads((folder / "federation.json").read_text(encoding="utf-8"))
         about.update(changed)
         kept = {name: value for name, value in about.items() if value != "gone"}
-        (folder / "model.json").write_text(json.dumps(kept), encoding="utf-8")
+        (folder / "federation.json").write_text(json.dumps(kept), encoding="utf-8")
 
     return edit
 
@@ -114,7 +129,7 @@ def swap_sites(folder: Path) -> None:
 
 
 DAMAGES: dict[str, Callable[[Path], None]] = {
-    "no model.json": remove("model.json"),
+    "no federation.json": remove("federation.json"),
     "no study.toml": remove("study.toml"),
     "no sites": remove("sites"),
     "a site is missing": remove("sites/hull"),
@@ -123,14 +138,14 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "a site's text is broken": replace_text("sites/hull/counts.csv", "61.7", "many"),
     "another study": replace_text("study.toml", "seed = 1", "seed = 2"),
     "no study": replace_text("study.toml", "[", "{"),
-    "no JSON": replace_text("model.json", "{", "["),
+    "no JSON": replace_text("federation.json", "{", "["),
     "another kind": edit_json(kind="fedmerdel site summary"),
-    "another version": edit_json(version=3),
+    "another version": edit_json(version=2),
     "another hash": edit_json(study_hash="0" * 64),
     "no hash": edit_json(study_hash="gone"),
     "no groups": edit_json(groups="gone"),
     "empty groups": edit_json(groups=[]),
-    "an empty group": edit_json(groups=[[1, 3], [0, 2], []], n_clusters=3),
+    "an empty group": edit_json(groups=[[1, 3], [0, 2], []]),
     "a cluster twice": edit_json(groups=[[1, 3], [0, 2, 3]]),
     "a cluster left out": edit_json(groups=[[1, 3], [0]]),
     "a cluster too many": edit_json(groups=[[1, 3], [0, 2, 4]]),
@@ -142,7 +157,6 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "groups that are none": edit_json(groups=None),
     "other groups": edit_json(groups=[[1, 2], [0, 3]]),
     "groups of one": edit_json(groups=[[1, 3], [0], [2]]),
-    "another number of clusters": edit_json(n_clusters=3),
     "another bound": edit_json(lower_bound=-1.0),
     "no bound": edit_json(lower_bound=None),
     "no such search": edit_json(search="best"),
@@ -161,64 +175,81 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_model_is_refused_in_one_line(tmp_path: Path, damage: str) -> None:
-    folder = tmp_path / "model"
+def test_a_damaged_federation_is_refused_in_one_line(tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / "centre"
     made().save(folder)
     DAMAGES[damage](folder)
     before = content(tmp_path)
     with pytest.raises((FileError, DataError)) as error:
-        GlobalModel.load(folder)
+        Federation.load(folder)
     assert "\n" not in str(error.value)
     assert str(tmp_path) in str(error.value)
     assert content(tmp_path) == before
 
 
-def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
-    with refused(FileError, "nowhere"):
-        GlobalModel.load(tmp_path / "nowhere")
+def test_what_is_no_federation_is_refused(tmp_path: Path) -> None:
     made().summaries[0].save(tmp_path / "hull")
-    with refused(FileError, "hull"):
-        GlobalModel.load(tmp_path / "hull")
+    made().model.save(tmp_path / "model")
+    made().broadcast.save(tmp_path / "broadcast")
+    for kind in (Federation, GlobalModel, Broadcast):
+        with refused(FileError, "nowhere"):
+            kind.load(tmp_path / "nowhere")
+        with refused(FileError, "hull"):
+            kind.load(tmp_path / "hull")
+    for name in ("model", "broadcast"):
+        with refused(FileError, name):
+            Federation.load(tmp_path / name)
 
 
-def test_a_model_replaces_only_a_model(tmp_path: Path) -> None:
-    folder = tmp_path / "model"
+@pytest.mark.parametrize("part", ["model", "broadcast"])
+def test_parts_that_may_be_sent_are_made_again(tmp_path: Path, part: str) -> None:
+    """The federation is read from what sites sent: after one shot nothing else is needed."""
+    folder = tmp_path / "centre"
+    made().save(folder)
+    before = content(folder)
+    remove(part)(folder)
+    Federation.load(folder).save(folder)
+    assert content(folder) == before
+
+
+def test_a_federation_replaces_an_earlier_one(tmp_path: Path) -> None:
+    folder = tmp_path / "centre"
     made().save(folder)
     other = made("york")
     other.save(folder)
-    assert_same(GlobalModel.load(folder), other)
+    assert_same(Federation.load(folder), other)
     assert sorted(entry.name for entry in (folder / "sites").iterdir()) == ["york"]
 
 
-def test_a_model_may_go_into_an_empty_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "model"
+def test_a_federation_may_go_into_an_empty_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "centre"
     folder.mkdir()
     made().save(folder)
-    assert_same(GlobalModel.load(folder), made())
-    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+    assert_same(Federation.load(folder), made())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["centre"]
 
 
 def occupied(folder: Path, kind: str) -> None:
     if kind == "a file":
         folder.write_text("mine", encoding="utf-8")
         return
-    if kind == "a model with notes":
+    if kind == "a federation with notes":
         made().save(folder)
     else:
         folder.mkdir()
-    if kind == "another's model.json":
-        (folder / "model.json").write_text('{"weights": [1, 2]}', encoding="utf-8")
+    if kind == "another's federation.json":
+        (folder / "federation.json").write_text('{"weights": [1, 2]}', encoding="utf-8")
     (folder / "notes.txt").write_text("mine", encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    "kind", ["a file", "a folder", "another's model.json", "a model with notes"]
+    "kind", ["a file", "a folder", "another's federation.json", "a federation with notes"]
 )
 def test_nothing_else_is_overwritten(tmp_path: Path, kind: str) -> None:
-    occupied(tmp_path / "model", kind)
+    occupied(tmp_path / "centre", kind)
     before = content(tmp_path)
-    with refused(FileError, "model", "name another"):
-        made("york").save(tmp_path / "model")
+    with refused(FileError, "centre", "name another"):
+        made("york").save(tmp_path / "centre")
     assert content(tmp_path) == before
 
 
@@ -227,7 +258,7 @@ def test_nothing_else_is_overwritten(tmp_path: Path, kind: str) -> None:
 def test_a_save_that_fails_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, there: bool
 ) -> None:
-    folder = tmp_path / "model"
+    folder = tmp_path / "centre"
     if there:
         made().save(folder)
     before = content(tmp_path)
@@ -245,7 +276,7 @@ def test_a_save_that_fails_leaves_what_was_there(
 
     with monkeypatch.context() as patch:
         if step == "a site":
-            patch.setattr(SiteSummary, "save", full)
+            patch.setattr("fedmerdel.centre.folder.write_folder", full)
         elif step == "the study":
             patch.setattr("fedmerdel.study.study.Study.save", full)
         elif step == "the last file":
@@ -255,4 +286,4 @@ def test_a_save_that_fails_leaves_what_was_there(
         with refused(FileError, "can't be written"):
             made("york").save(folder)
     assert content(tmp_path) == before
-    assert [entry.name for entry in tmp_path.iterdir()] == ["model"] * there
+    assert [entry.name for entry in tmp_path.iterdir()] == ["centre"] * there

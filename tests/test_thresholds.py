@@ -1,4 +1,4 @@
-"""Disclosure control: no count that leaves a site, or follows from those, breaks its policy."""
+"""Thresholds: no count that leaves a site, or follows from those, breaks its policy."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from fedmerdel.release.disclosure import Protected, protect, too_small
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import digamma, gammaln, xlogy
 
 from fedmerdel.errors import DataError
 from fedmerdel.release.account import release_cost
-from fedmerdel.release.cells import HardCounts, OutcomeCounts
+from fedmerdel.release.mechanism import People
+from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.protection import Protected, protect
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 from fedmerdel.sums.elbo import merge_gains
 from fedmerdel.sums.prior import Prior, uniform_prior
-from fedmerdel.sums.sums import Sums
+from fedmerdel.sums.sums import OutcomeCounts, Sums
+from tests.federations import everyone
 
 ACTIVE = [POLICIES[name] for name in ("opensafely", "ons", "datashield", "pcornet")]
 ACTIVE += [custom_policy(6, 5), custom_policy(0, 5), custom_policy(7, 3), custom_policy(1)]
@@ -26,15 +28,17 @@ ACTIVE += [custom_policy(6, 5), custom_policy(0, 5), custom_policy(7, 3), custom
 
 class Site(NamedTuple):
     soft: Sums
-    hard: HardCounts
-    Q: np.ndarray
-    outcomes: dict[str, OutcomeCounts]
+    hard: Sums
     prior: Prior
 
     def protect(self, policy: Policy, **more: float) -> Protected:
-        return protect(
-            self.soft, self.hard, self.Q, self.prior, policy, outcomes=self.outcomes, **more
-        )
+        return protect(self.soft, everyone(self.hard), self.prior, policy, **more)  # type: ignore[arg-type]
+
+
+def too_small(T: np.ndarray, people: np.ndarray, policy: Policy) -> np.ndarray:
+    """Which clusters are, with as many people behind each as have it for their likeliest."""
+    behind = Sums(people, np.zeros((len(people), 0)), np.zeros_like(people))
+    return mechanism_for(policy).too_small(T, everyone(behind))
 
 
 def site_of(X: np.ndarray, death: np.ndarray, r: np.ndarray, n_levels: np.ndarray) -> Site:
@@ -54,10 +58,8 @@ def site_of(X: np.ndarray, death: np.ndarray, r: np.ndarray, n_levels: np.ndarra
     Q = np.maximum((Q + Q.T) / 2, 0.0)
     np.fill_diagonal(Q, 0.0)
     return Site(
-        Sums(r.sum(axis=0), levels(r), xlogy(r, r).sum(axis=0)),
-        HardCounts(best.sum(axis=0), levels(best), outcome(best)),
-        Q,
-        outcome(r),
+        Sums(r.sum(axis=0), levels(r), xlogy(r, r).sum(axis=0), Q, outcome(r)),
+        Sums(best.sum(axis=0), levels(best), np.zeros(r.shape[1]), outcomes=outcome(best)),
         uniform_prior(n_levels, 0.01, 20),
     )
 
@@ -100,14 +102,13 @@ def sites(draw: st.DrawFn, policy: Policy) -> Site:
 def variables(site: Site, out: Protected) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Cells (K, L + 1) of each variable and outcome: soft, hard, released; missing last."""
 
-    def cut(T: np.ndarray, S: np.ndarray, outcomes: dict[str, OutcomeCounts]) -> list[np.ndarray]:
-        parts = [S[:, a:b] for a, b in pairwise(site.prior.offsets)]
-        parts += [np.column_stack([c.observed - c.positive, c.positive]) for c in outcomes.values()]
-        return [np.column_stack([part, T - part.sum(axis=1)]) for part in parts]
+    def cut(sums: Sums) -> list[np.ndarray]:
+        parts = [sums.S[:, a:b] for a, b in pairwise(site.prior.offsets)]
+        for counts in sums.outcomes.values():
+            parts.append(np.column_stack([counts.observed - counts.positive, counts.positive]))
+        return [np.column_stack([part, sums.T - part.sum(axis=1)]) for part in parts]
 
-    soft = cut(site.soft.T, site.soft.S, site.outcomes)
-    hard = cut(site.hard.T, site.hard.S, dict(site.hard.outcomes))
-    return list(zip(soft, hard, cut(out.sums.T, out.sums.S, out.outcomes), strict=True))
+    return list(zip(cut(site.soft), cut(site.hard), cut(out.sums), strict=True))
 
 
 def fits(counts: np.ndarray, policy: Policy) -> bool:
@@ -177,13 +178,13 @@ def test_overlap_and_entropy_are_coarse_and_never_too_good(
     site = data.draw(sites(policy))
     out = site.protect(policy)
     unit = policy.smallest * np.log(2.0)
-    off = ~np.eye(len(site.Q), dtype=bool)
-    Q, h = out.overlap, out.sums.h
+    off = ~np.eye(len(site.soft.Q), dtype=bool)
+    Q, h = out.sums.Q, out.sums.h
     np.testing.assert_array_equal(Q, Q.T)
     assert not np.diag(Q).any()
-    assert np.all(Q[off] >= site.Q[off])
+    assert np.all(Q[off] >= site.soft.Q[off])
     assert np.all(Q[off] >= unit)
-    assert np.all(Q[off] <= site.Q[off] + 1.001 * unit)
+    assert np.all(Q[off] <= site.soft.Q[off] + 1.001 * unit)
     assert np.all(h <= 0)
     assert not np.signbit(h[h == 0]).any()
     assert np.all(-h <= -site.soft.h)
@@ -194,7 +195,7 @@ def test_overlap_and_entropy_are_coarse_and_never_too_good(
     pairs = np.argwhere(np.triu(off))
     if len(pairs):
         released = merge_gains(out.sums, site.prior, pairs, Q[tuple(pairs.T)])
-        exact = merge_gains(out.sums, site.prior, pairs, site.Q[tuple(pairs.T)])
+        exact = merge_gains(out.sums, site.prior, pairs, site.soft.Q[tuple(pairs.T)])
         assert np.all(released <= exact)
 
 
@@ -204,32 +205,41 @@ def test_without_a_policy_numbers_go_out_as_they_are(data: st.DataObject) -> Non
     none = POLICIES["none"]
     site = data.draw(sites(none))
     out = site.protect(none)
-    for exact, told in zip(site.soft, out.sums, strict=True):
+    for exact, told in zip(site.soft[:4], out.sums[:4], strict=True):
         np.testing.assert_array_equal(told, exact)
-    np.testing.assert_array_equal(out.overlap, site.Q)
-    np.testing.assert_array_equal(out.outcomes["death"].positive, site.outcomes["death"].positive)
-    assert (out.report.cost_at_most, out.report.smallest, out.changes.changed) == (0.0, 0, 0)
+    for exact, told in zip(site.soft.outcomes["death"], out.sums.outcomes["death"], strict=True):
+        np.testing.assert_array_equal(told, exact)
+    account = out.account
+    assert (account.cost_at_most, account.smallest, out.changes.changed) == (0.0, 0, 0)
 
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.data(), policy=st.sampled_from(ACTIVE))
-def test_the_report_tells_no_more_than_the_released_counts(
+def test_the_account_tells_no_more_than_the_released_counts(
     data: st.DataObject, policy: Policy
 ) -> None:
     site = data.draw(sites(policy))
     out = site.protect(policy, absorbed=2, withheld=1, cost_so_far=3.0)
     cells = np.concatenate([out.sums.T, *(told.ravel() for _, _, told in variables(site, out))])
-    report = out.report
-    assert (report.n_cells, report.n_zero) == (cells.size, (cells == 0).sum())
-    assert report.smallest_cell == cells[cells > 0].min()
-    assert (report.absorbed, report.withheld) == (2, 1)
-    assert report.cost_at_most >= out.changes.cost >= 3.0
+    account = out.account
+    assert (account.n_cells, account.n_zero) == (cells.size, (cells == 0).sum())
+    assert account.smallest_cell == cells[cells > 0].min()
+    assert (account.absorbed, account.withheld) == (2, 1)
+    assert account.cost_at_most >= out.changes.cost >= 3.0
     rarest, smallest = 2.0 ** np.floor(np.log2(site.prior.eps.min())), policy.smallest
     step = np.ceil(smallest * (max(-digamma(rarest), 0) + np.log(smallest) + 2))
-    assert report.cost_at_most > 0
-    assert report.cost_at_most % step == 0
-    assert report.cost_at_most - out.changes.cost <= step
-    assert report == type(report).from_dict(report.to_dict())
+    assert account.cost_at_most > 0
+    assert account.cost_at_most % step == 0
+    assert account.cost_at_most - out.changes.cost <= step
+    assert account == type(account).from_dict(account.to_dict())
+
+
+def released(
+    T: np.ndarray, soft: np.ndarray, hard: np.ndarray, prior: Prior, policy: Policy
+) -> Protected:
+    """Protect these counts, behind which are these people, and as many in all as there are rows."""
+    sums = Sums(T, soft, np.zeros(len(T)), np.zeros((len(T), len(T))))
+    return protect(sums, everyone(sums._replace(S=hard)), prior, policy)
 
 
 @settings(max_examples=60, deadline=None)
@@ -251,13 +261,10 @@ def test_one_hidden_cell_is_not_seen_in_the_stated_cost(
     strength = data.draw(st.sampled_from([1e-6, 0.01, 1.0, 30.0]))
     prior = uniform_prior(np.array([n_levels]), 0.01, 5)
     prior = prior._replace(eps=strength * prior.eps)
-    out = protect(Sums(T, S, np.zeros(1)), HardCounts(T, S), np.zeros((1, 1)), prior, policy)
     empty = np.zeros((1, n_levels))
     empty[0, 0] = rows
-    none = protect(
-        Sums(T, empty, np.zeros(1)), HardCounts(T, empty), np.zeros((1, 1)), prior, policy
-    )
-    assert out.report == none.report
+    out, none = (released(T, each, each, prior, policy) for each in (S, empty))
+    assert out.account == none.account
 
 
 def test_a_cell_must_pass_as_a_sum_of_parts_and_row_by_row() -> None:
@@ -268,13 +275,7 @@ def test_a_cell_must_pass_as_a_sum_of_parts_and_row_by_row() -> None:
         ([88.0, 12.0, 0.0], [97.0, 3.0, 0.0]),
         ([97.0, 3.0, 0.0], [88.0, 12.0, 0.0]),
     ):
-        out = protect(
-            Sums(T, np.array([soft]), np.zeros(1)),
-            HardCounts(T, np.array([hard])),
-            np.zeros((1, 1)),
-            prior,
-            POLICIES["ons"],
-        )
+        out = released(T, np.array([soft]), np.array([hard]), prior, POLICIES["ons"])
         assert out.sums.S.tolist() == [[100.0, 0.0, 0.0]]
         assert (out.changes.zeroed, out.changes.changed) == (1, 2)
         assert out.changes.largest_change == soft[1]
@@ -284,13 +285,7 @@ def test_rounding_takes_no_large_cell_away() -> None:
     # Twenty cells of 12.6 round up to 15 each, which is 35 rows more than there are.
     S = np.full((1, 20), 12.6)
     T = np.array([252.0])
-    out = protect(
-        Sums(T, S, np.zeros(1)),
-        HardCounts(T, np.full((1, 20), 12.6)),
-        np.zeros((1, 1)),
-        uniform_prior(np.array([20]), 0.01, 5),
-        POLICIES["opensafely"],
-    )
+    out = released(T, S, S, uniform_prior(np.array([20]), 0.01, 5), POLICIES["opensafely"])
     assert out.sums.S.sum() == 250
     assert set(out.sums.S.ravel()) == {10.0, 15.0}
 
@@ -300,12 +295,16 @@ def test_small_clusters_and_empty_sites_are_refused() -> None:
     T, hard = np.array([9.0, 30.0, 12.0, 10.0]), np.array([20.0, 30.0, 9.0, 10.0])
     assert too_small(T, hard, policy).tolist() == [True, False, True, False]
     assert not too_small(T, hard, POLICIES["none"]).any()
+    # Both must be enough: the rows behind a cluster, and those whose likeliest it is.
+    few, many = Sums(np.full(1, 9.0), np.zeros((1, 0)), np.zeros(1)), np.full(1, 30.0)
+    for people in (People(few, many), People(few._replace(T=many), few.T)):
+        assert mechanism_for(policy).too_small(many, lambda found=people: found).all()
     prior = uniform_prior(np.array([2]), 0.01, 5)
 
     def release(T: np.ndarray, T_hard: np.ndarray) -> None:
         S = np.column_stack([T, 0 * T])
-        stats = Sums(T, S, 0 * T)
-        protect(stats, HardCounts(T_hard, S), np.zeros((len(T), len(T))), prior, policy)
+        sums = Sums(T, S, 0 * T, np.zeros((len(T), len(T))))
+        protect(sums, everyone(sums._replace(T=T_hard)), prior, policy)
 
     with pytest.raises(DataError, match=r"fewer than 10 rows.*absorb or withhold"):
         release(T, hard)
