@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fedmerdel.fitting.halving import count_halves, propose_halves
 from fedmerdel.fitting.passes import Workers, count_together, expect_and_count
+from fedmerdel.records.packing import PackedRows
 from fedmerdel.sums.cuts import FirstHalves, cuts_between, second_halves, split_gains
 from fedmerdel.sums.elbo import cluster_evidence
 from fedmerdel.sums.expectations import expectations
@@ -160,21 +161,23 @@ def gains_of_a_weak_split(seed: int) -> tuple[float, float, float, float]:
     prior = uniform_prior(n_levels, 0.01, 8)
     stats = count_together(whole, ONE)
     theta = expectations(stats, prior)
-    proposals = [
-        (expect_and_count(rows, theta, ONE), propose_halves(rows, theta, prior, ONE, rng))
-        for rows in sites
-    ]
 
-    def after_one_exchange(first: FirstHalves) -> float:
+    def proposed(rows: PackedRows) -> tuple[Sums, FirstHalves]:
+        own = expect_and_count(rows, theta, ONE)
+        return own, propose_halves(rows, theta, own, prior, ONE, rng)
+
+    proposals = [proposed(rows) for rows in sites]
+
+    def after_one_round(first: FirstHalves) -> float:
         cuts = cuts_between(stats, first, prior)
         counted = added([count_halves(rows, theta, cuts, ONE) for rows in sites])
         return float(split_gains(stats, counted, prior)[0])
 
     return (
         max(float(split_gains(own, first, prior)[0]) for own, first in proposals),
-        after_one_exchange(agreed_halves(proposals, prior)),
-        after_one_exchange(added([first for _, first in proposals])),
-        float(split_gains(stats, propose_halves(whole, theta, prior, ONE, rng), prior)[0]),
+        after_one_round(agreed_halves(proposals, prior)),
+        after_one_round(added([first for _, first in proposals])),
+        float(split_gains(stats, proposed(whole)[1], prior)[0]),
     )
 
 

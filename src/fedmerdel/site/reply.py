@@ -49,7 +49,8 @@ def _prospects(rows: PackedRows, sent: Broadcast, site: str, workers: Workers) -
         # Sites draw different numbers from one seed, each the same ones every time.
         seed = np.random.SeedSequence([sent.study.seed, sent.number, *site.encode("utf-8")])
         rng = np.random.default_rng(seed)
-        proposed = propose_halves(rows, theta, sent.prior, workers, rng)
+        stats = expect_and_count(rows, theta, workers)
+        proposed = propose_halves(rows, theta, stats, sent.prior, workers, rng)
         halves = proposed if halves is None else proposed.where(uncut, halves)
     assert halves is not None
     return Prospects(halves, delete_costs(rows, theta, workers))

@@ -75,19 +75,21 @@ class FirstHalves(NamedTuple):
             np.where(chosen, self.blur, others.blur),
         )
 
-    def divide(self, stats: Sums, chosen: IntArray) -> Sums:
-        """Return the clusters with the chosen ones replaced by their halves, which go last.
+    def both(self, stats: Sums, chosen: IntArray) -> Sums:
+        """Return both halves of the chosen clusters: all first ones, then all second ones.
 
         A cluster's entropy term loses the blur; its halves share the rest by their rows.
         """
-        kept = np.setdiff1d(np.arange(stats.n_clusters), chosen)
-        second_T, second_S = second_halves(stats, self)
-        T = np.stack([self.T[chosen], second_T[chosen]], axis=1)
-        S = np.stack([self.S[chosen], second_S[chosen]], axis=1)
-        share = T / np.maximum(T.sum(axis=1, keepdims=True), 1e-300)
-        h = (stats.h[chosen] - self.blur[chosen])[:, None] * share
-        halves = Sums(T.ravel(), S.reshape(-1, S.shape[2]), h.ravel())
-        return stats.take(kept).joined(halves)
+        first, stats = self.take(chosen), stats.take(chosen)
+        second_T, second_S = second_halves(stats, first)
+        by_row = (stats.h - first.blur) / np.maximum(first.T + second_T, 1e-300)
+        second = Sums(second_T, second_S, by_row * second_T)
+        return Sums(first.T, first.S, by_row * first.T).joined(second)
+
+    def divide(self, stats: Sums, chosen: IntArray) -> Sums:
+        """Return the clusters with the chosen ones replaced by their halves, which go last."""
+        in_turn = np.arange(2 * len(chosen)).reshape(2, -1).T.ravel()
+        return stats.without(chosen).joined(self.both(stats, chosen).take(in_turn))
 
 
 def second_halves(stats: Sums, first: FirstHalves) -> tuple[FloatArray, FloatArray]:

@@ -35,9 +35,9 @@ class Sums(NamedTuple):
         """Return these clusters alone, in this order."""
         return Sums(self.T[clusters], self.S[clusters], self.h[clusters])
 
-    def without(self, cluster: int) -> Sums:
-        """Return all clusters but one."""
-        return self.take(np.delete(np.arange(self.n_clusters), cluster))
+    def without(self, clusters: int | IntArray) -> Sums:
+        """Return all clusters but one, or but some."""
+        return self.take(np.delete(np.arange(self.n_clusters), clusters))
 
     def merged(self, a: int, b: int, overlap: float) -> Sums:
         """Return the statistics with cluster ``b`` poured into cluster ``a``.
