@@ -205,7 +205,7 @@ def test_shares_of_a_block(drawn: Drawn, seed: int, states: int) -> None:
     start, stop = np.sort(np.random.default_rng(seed).choice(len(table.X) + 1, 2, replace=False))
     r, power = np.full((128, K), 7.0), np.empty(128 * K)
     base = rows.packing.state_offsets
-    share_block(rows.codes, base, build_table(theta, rows.packing), start, stop, power, r)
+    share_block(rows.codes, base, build_table(*theta, rows.packing), start, stop, power, r)
     expected = np.exp(reference.e_step(table, theta))[start:stop]
     np.testing.assert_allclose(
         r[: stop - start], expected, rtol=1e-10 * largest(theta), atol=1e-300

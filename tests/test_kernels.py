@@ -174,7 +174,7 @@ def test_a_state_of_the_table_sums_its_levels(
     table, theta = drawn
     rows = packed(table, states)
     packing = rows.packing
-    found = build_table(theta, packing)
+    found = build_table(*theta, packing)
     assert found.shape == (packing.n_states.sum(), theta.n_clusters)
     for g, (start, stop) in enumerate(pairwise(packing.state_offsets)):
         for state in range(stop - start):

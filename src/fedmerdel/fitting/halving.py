@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedmerdel.fitting import halving_kernels
 from fedmerdel.fitting.code_tables import build_table
+from fedmerdel.fitting.halving_kernels import labelled_pass, shared_pass
 from fedmerdel.fitting.passes import Workers, statistics_of, summed
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.sums.arrays import FloatArray, IntArray
@@ -121,13 +121,13 @@ def _along(
 ) -> Sums:
     """Sum the parts of rows along a direction through each cluster; ``h`` is their spread."""
     packing = rows.packing
-    table = build_table(Expectations(*cuts), packing)
-    run: Callable[..., None]
+    table = build_table(*cuts, packing)
+    run: Callable[..., None] = labelled_pass
     belongs: IntArray | FloatArray
     if isinstance(members, Expectations):
-        run, belongs = halving_kernels.shared_pass, build_table(members, packing)
+        run, belongs = shared_pass, build_table(*members, packing)
     else:
-        run, belongs = halving_kernels.labelled_pass, members
+        belongs = members
 
     def work(start: int, stop: int) -> tuple[FloatArray, FloatArray]:
         counts, spread = np.zeros_like(table), np.zeros(table.shape[1])

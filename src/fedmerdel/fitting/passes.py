@@ -85,7 +85,7 @@ class Workers:
 
 def expect_and_count(rows: PackedRows, theta: Expectations, workers: Workers) -> Sums:
     """E step with these expectations, and the statistics of its responsibilities."""
-    table = build_table(theta, rows.packing)
+    table = build_table(*theta, rows.packing)
     base = rows.packing.state_offsets
 
     def work(start: int, stop: int) -> tuple[FloatArray, FloatArray]:
@@ -117,7 +117,7 @@ def count_labels(rows: PackedRows, labels: IntArray, n_clusters: int, workers: W
 
 def label_rows(rows: PackedRows, theta: Expectations, workers: Workers) -> IntArray:
     """Return each row's most probable cluster."""
-    table = build_table(theta, rows.packing)
+    table = build_table(*theta, rows.packing)
     labels = np.empty(rows.n_rows, dtype=np.int64)
 
     def work(start: int, stop: int) -> None:
@@ -130,7 +130,7 @@ def label_rows(rows: PackedRows, theta: Expectations, workers: Workers) -> IntAr
 
 def log_evidence(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
     """Return ``ln sum_k rho_nk`` of each row."""
-    table = build_table(theta, rows.packing)
+    table = build_table(*theta, rows.packing)
     out = np.empty(rows.n_rows)
 
     def work(start: int, stop: int) -> None:
@@ -143,7 +143,7 @@ def log_evidence(rows: PackedRows, theta: Expectations, workers: Workers) -> Flo
 
 def responsibilities(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
     """Return the N x K responsibilities: for people, never needed by a fit."""
-    table = build_table(theta, rows.packing)
+    table = build_table(*theta, rows.packing)
     r = np.empty((rows.n_rows, theta.n_clusters))
 
     def work(start: int, stop: int) -> None:
@@ -158,7 +158,7 @@ def overlaps(
     rows: PackedRows, theta: Expectations, pairs: IntArray, workers: Workers
 ) -> FloatArray:
     """Return ``Q(a, b)`` of each pair for the responsibilities of these expectations."""
-    table = build_table(theta, rows.packing)
+    table = build_table(*theta, rows.packing)
 
     def work(start: int, stop: int) -> tuple[FloatArray]:
         base = rows.packing.state_offsets
@@ -181,7 +181,7 @@ def overlap_matrix(rows: PackedRows, theta: Expectations, workers: Workers) -> F
 
 def delete_costs(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
     """Return ``sum_n w_n ln(1 - r_nk)`` of each cluster."""
-    table = build_table(theta, rows.packing)
+    table = build_table(*theta, rows.packing)
 
     def work(start: int, stop: int) -> tuple[FloatArray]:
         base = rows.packing.state_offsets
