@@ -22,7 +22,7 @@ from scipy.special import digamma
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.elbo import cluster_evidence
-from fedmerdel.sums.expectations import expected_log_levels
+from fedmerdel.sums.levels import expected_log_levels
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 

@@ -1,4 +1,4 @@
-"""Arrays over the levels of all variables, one variable after the other: sums, means, betas.
+"""Arrays over the levels of all variables, one variable after the other, and Dirichlets on them.
 
 ``offsets`` (P + 1,) says where each variable's levels start, and where the last one's end.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import digamma, gammaln
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.special import ln_betas
@@ -33,6 +33,12 @@ def level_means(by_level: FloatArray, offsets: IntArray) -> FloatArray:
 def level_shares(S: FloatArray, offsets: IntArray) -> FloatArray:
     """Return the share of each level among all counts, ``1 / L_j`` where there are none: (M,)."""
     return level_means(S.reshape(-1, S.shape[-1]).sum(axis=0), offsets)
+
+
+def expected_log_levels(eps: FloatArray, offsets: IntArray) -> FloatArray:
+    """Return ``E[ln phi]`` under Dirichlets with these parameters (equation Ephi): (..., M)."""
+    totals = digamma(sum_levels(eps, offsets))
+    return np.asarray(digamma(eps) - np.repeat(totals, np.diff(offsets), axis=-1))
 
 
 def ln_beta(eps: FloatArray, offsets: IntArray) -> FloatArray:

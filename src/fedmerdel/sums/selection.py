@@ -17,8 +17,12 @@ import numpy as np
 from scipy.special import betaln, digamma, expit, xlogy
 
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.expectations import expected_log_levels
-from fedmerdel.sums.levels import level_shares, ln_beta_by_variable, sum_levels
+from fedmerdel.sums.levels import (
+    expected_log_levels,
+    level_shares,
+    ln_beta_by_variable,
+    sum_levels,
+)
 from fedmerdel.sums.prior import Prior
 
 A = 2.0

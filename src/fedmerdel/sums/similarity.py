@@ -12,8 +12,7 @@ from typing import Literal
 import numpy as np
 
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.expectations import expected_log_levels
-from fedmerdel.sums.levels import ln_beta
+from fedmerdel.sums.levels import expected_log_levels, ln_beta
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
