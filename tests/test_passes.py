@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedmerdel.fitting import passes
-from fedmerdel.fitting.fit import Options, fit_mixture
+from fedmerdel.fitting.fit import fit_mixture
 from fedmerdel.fitting.halving import propose_halves
+from fedmerdel.fitting.options import Options
 from fedmerdel.fitting.passes import Workers
 from fedmerdel.fitting.solution import Problem
 from fedmerdel.records.packing import PackedRows, repack

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.fitting.fit import Init, Options, Recipe
+from fedmerdel.fitting.options import Init, Options, Recipe
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.level_prior import checked_prior, chosen_way
 from fedmerdel.sums.learning import Learned, what_is_learned

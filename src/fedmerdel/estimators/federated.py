@@ -15,7 +15,7 @@ from fedmerdel.centre.lineage import Ancestor, Exchange
 from fedmerdel.estimators.batches import site_of_rows
 from fedmerdel.estimators.columns import CategoricalColumns
 from fedmerdel.estimators.rounds import Rounds, run_rounds, shown_exchanges
-from fedmerdel.fitting.fit import Init
+from fedmerdel.fitting.options import Init
 from fedmerdel.fitting.passes import Workers, label_rows, log_evidence, responsibilities
 from fedmerdel.model.global_model import GlobalModel, merge_sites
 from fedmerdel.options import (

@@ -11,8 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fedmerdel.errors import OptionError
 from fedmerdel.estimators.merdel import MerDel
-from fedmerdel.fitting.fit import Options, fit_mixture
+from fedmerdel.fitting.fit import fit_mixture
 from fedmerdel.fitting.history import InTurn
+from fedmerdel.fitting.options import Options
 from fedmerdel.fitting.passes import Workers, label_rows
 from fedmerdel.fitting.solution import make_problem
 from fedmerdel.options import (

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedmerdel.fitting.fit import Options, fit_mixture
+from fedmerdel.fitting.fit import fit_mixture
 from fedmerdel.fitting.history import History
+from fedmerdel.fitting.options import Options
 from fedmerdel.fitting.passes import Workers, expect_and_count, overlap_matrix
 from fedmerdel.fitting.solution import Problem, make_problem, pass_on
 from fedmerdel.options import chosen_tolerance
