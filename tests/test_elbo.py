@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedmerdel.fitting.halving import propose_halves
 from fedmerdel.fitting.moves import Splits, delete_bounds, propose_splits
 from fedmerdel.fitting.passes import Workers, count_labels
-from fedmerdel.fitting.solution import Problem, Solution, pass_on
+from fedmerdel.fitting.solution import Problem, Solution, em_step
 from fedmerdel.sums.cuts import split_gains
 from fedmerdel.sums.elbo import all_pairs, elbo, merge_gains
 from fedmerdel.sums.expectations import expectations
@@ -86,7 +86,7 @@ def test_it_is_a_lower_bound_of_the_evidence(
         found = elbo(statistics_from(reference.m_step(table, log_r)), prior)
         assert found <= evidence + 1e-9
     problem = Problem(packed(table), prior, ONE)
-    solution = pass_on(problem, statistics_from(reference.m_step(table, log_r)), prior)
+    solution = em_step(problem, statistics_from(reference.m_step(table, log_r)), prior)
     assert solution.elbo <= evidence + 1e-9
     if K == 1:
         assert solution.elbo == pytest.approx(evidence)
@@ -100,7 +100,7 @@ def test_passes_never_lower_it(drawn: tuple[Dense, np.ndarray, Prior], n_passes:
     stats = statistics_from(reference.m_step(table, log_r))
     last = elbo(stats, prior)
     for _ in range(n_passes):
-        solution = pass_on(problem, stats, prior)
+        solution = em_step(problem, stats, prior)
         assert solution.elbo >= last - 1e-10 * (abs(last) + 1)
         stats, last = solution.stats, solution.elbo
 
@@ -167,7 +167,7 @@ def test_delete_bounds_are_lower_bounds(
     problem = Problem(packed(table), prior, ONE)
     stats = statistics_from(reference.m_step(table, log_r))
     for _ in range(n_before):
-        stats = pass_on(problem, stats, prior).stats
+        stats = em_step(problem, stats, prior).stats
     before = elbo_after_e_step(table, sums_of(stats, table.n_levels), prior)
     assert before >= elbo(stats, prior) - 1e-9 * (1 + abs(before))
     slack = 1e-8 * table.weights.sum() + 1e-9 * (1 + abs(before))
@@ -175,7 +175,7 @@ def test_delete_bounds_are_lower_bounds(
         without = stats.without(k)
         kept = elbo_after_e_step(table, sums_of(without, table.n_levels), prior)
         np.testing.assert_allclose(bound, kept - before, atol=slack)
-        assert pass_on(problem, without, prior).elbo - elbo(stats, prior) >= bound - slack
+        assert em_step(problem, without, prior).elbo - elbo(stats, prior) >= bound - slack
 
 
 @fewer

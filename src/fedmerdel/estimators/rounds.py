@@ -59,7 +59,7 @@ def run_rounds(
         def reply(b: int, own: Workers, sent: Broadcast = sent) -> SiteSummary:
             return exact_reply(sent, rows[b], names[b], own)
 
-        replies = workers.apart(len(names), reply)
+        replies = workers.side_by_side(len(names), reply)
         model = merge_onto(model, replies)
         if watch is not None:
             watch(model.record[-1])

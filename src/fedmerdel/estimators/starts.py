@@ -155,7 +155,7 @@ def run_fits(
         Workers(thread_count(model.n_jobs)) as pool,
     ):
         watched = InTurn(watch)
-        labels, elbos, converged = zip(*pool.apart(n_fits, one), strict=True)
+        labels, elbos, converged = zip(*pool.side_by_side(n_fits, one), strict=True)
     if not all(converged):
         left = converged.count(False)
         warnings.warn(

@@ -24,7 +24,7 @@ from fedmerdel.fitting.moves import (
     tried_merges,
 )
 from fedmerdel.fitting.passes import count_together
-from fedmerdel.fitting.solution import Problem, Solution, pass_on
+from fedmerdel.fitting.solution import Problem, Solution, em_step
 from fedmerdel.records.collapse import WORTH_SHARE
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.sums.sums import Sums
@@ -85,7 +85,7 @@ def fit_adaptive(
         if found is None:
             solution = _divide(sample, limits.max_clusters, rng)
         else:
-            solution = pass_on(sample, found, prior)
+            solution = em_step(sample, found, prior)
         record.add_pass(solution.elbo, solution.n_clusters)
         thorough = limits.thorough and rows is problem.rows
         solution = _search(sample, solution, limits, thorough, rng, record)
@@ -107,7 +107,7 @@ def _divide(problem: Problem, max_clusters: int, rng: np.random.Generator) -> So
     # Too early to learn a prior: until there are clusters, all rows look alike.
     problem = problem._replace(learning=None)
     prior = problem.prior
-    solution = pass_on(problem, count_together(problem.rows, problem.workers), prior)
+    solution = em_step(problem, count_together(problem.rows, problem.workers), prior)
     while solution.n_clusters < max_clusters:
         splits = propose_splits(problem, solution, DIVIDE_STEPS, rng)
         smaller = np.minimum(splits.first.T, splits.whole.T - splits.first.T)
@@ -115,8 +115,8 @@ def _divide(problem: Problem, max_clusters: int, rng: np.random.Generator) -> So
         chosen = order[smaller[order] >= SMALLEST_HALF][: max_clusters - solution.n_clusters]
         if len(chosen) == 0:
             break
-        solution = pass_on(problem, splits.made(solution.stats, chosen), prior)
-        solution = pass_on(problem, solution.stats, prior)
+        solution = em_step(problem, splits.made(solution.stats, chosen), prior)
+        solution = em_step(problem, solution.stats, prior)
     return solution
 
 
@@ -180,7 +180,7 @@ def settle(
 
 
 def _pass(problem: Problem, solution: Solution, history: History) -> Solution:
-    solution = pass_on(problem, solution.stats, solution.prior)
+    solution = em_step(problem, solution.stats, solution.prior)
     history.add_pass(solution.elbo, solution.n_clusters)
     return solution
 

@@ -12,7 +12,7 @@ from fedmerdel.fitting.initialise import start_labels
 from fedmerdel.fitting.options import Options
 from fedmerdel.fitting.paper import Schedule, fit_paper
 from fedmerdel.fitting.passes import Workers, count_labels, label_rows
-from fedmerdel.fitting.solution import Problem, Solution, pass_on
+from fedmerdel.fitting.solution import Problem, Solution, em_step
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
@@ -63,7 +63,7 @@ def fit_mixture(
         with watched.part(start) as part:
             return _fit_once(problem._replace(workers=workers), options, starts[start], part)
 
-    fits = problem.workers.apart(options.n_init, fit_from)
+    fits = problem.workers.side_by_side(options.n_init, fit_from)
     return max(fits, key=lambda fit: fit.elbo)
 
 
@@ -115,7 +115,7 @@ def drop_empty(problem: Problem, solution: Solution, history: History) -> Soluti
         if np.array_equal(kept & stay, kept):
             continue
         clusters = np.flatnonzero((kept & stay)[kept])
-        tried = pass_on(problem, solution.stats.take(clusters), solution.prior)
+        tried = em_step(problem, solution.stats.take(clusters), solution.prior)
         if tried.elbo >= solution.elbo - ROUNDING * abs(solution.elbo):
             solution, kept = tried, kept & stay
             history.add_pass(solution.elbo, solution.n_clusters)

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedmerdel.fitting.code_tables import build_table
 from fedmerdel.fitting.halving_kernels import labelled_pass, shared_pass
-from fedmerdel.fitting.passes import Workers, statistics_of, summed
+from fedmerdel.fitting.passes import Workers, decode_sums, summed
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.cuts import Cuts, FirstHalves, cuts_between, split_gains
@@ -135,4 +135,4 @@ def _along(
         run(*data, belongs, table, halve, start, stop, counts, spread)
         return counts, spread
 
-    return statistics_of(rows, *summed(workers.over_chunks(rows.n_rows, work)))
+    return decode_sums(rows, *summed(workers.over_chunks(rows.n_rows, work)))

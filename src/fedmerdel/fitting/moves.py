@@ -14,7 +14,7 @@ import numpy as np
 from fedmerdel.fitting.halving import propose_halves
 from fedmerdel.fitting.history import History, MoveKind
 from fedmerdel.fitting.passes import count_labels, delete_costs, label_rows, overlaps
-from fedmerdel.fitting.solution import Problem, Solution, pass_on
+from fedmerdel.fitting.solution import Problem, Solution, em_step
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.cuts import FirstHalves, split_gains
 from fedmerdel.sums.divergence import delete_gains
@@ -81,7 +81,7 @@ def merge_moves(problem: Problem, solution: Solution, history: History) -> Solut
         gone |= {a, b}
     if not gone:
         return solution
-    solution = pass_on(problem, stats, solution.prior)
+    solution = em_step(problem, stats, solution.prior)
     history.add_pass(solution.elbo, solution.n_clusters)
     return solution
 
@@ -218,10 +218,10 @@ def _try(
     Passes go on while the ELBO is below and some more passes that gain as much as the
     last one would bring it above.
     """
-    tried = pass_on(problem, stats, solution.prior)
+    tried = em_step(problem, stats, solution.prior)
     n_passes, step = 1, np.inf
     while tried.elbo <= solution.elbo and HORIZON * step > solution.elbo - tried.elbo:
-        last, tried = tried, pass_on(problem, tried.stats, tried.prior)
+        last, tried = tried, em_step(problem, tried.stats, tried.prior)
         n_passes, step = n_passes + 1, tried.elbo - last.elbo
     sizes = (solution.n_clusters, tried.n_clusters)
     elbos = (solution.elbo, tried.elbo)

@@ -66,8 +66,8 @@ class Workers:
         """Call ``work(start, stop)`` for each chunk of the rows."""
         deque(self.over_chunks(n_rows, work), maxlen=0)
 
-    def apart(self, n_tasks: int, work: Callable[[int, Workers], Part]) -> list[Part]:
-        """Return ``work(task, workers)`` of each task; tasks run side by side.
+    def side_by_side(self, n_tasks: int, work: Callable[[int, Workers], Part]) -> list[Part]:
+        """Return ``work(task, workers)`` of each task; tasks run at the same time.
 
         Each is given threads of its own: one of this pool that waited for another of it
         could wait for ever.
@@ -94,7 +94,7 @@ def expect_and_count(rows: PackedRows, theta: Expectations, workers: Workers) ->
         return counts, h
 
     counts, h = summed(workers.over_chunks(rows.n_rows, work))
-    return statistics_of(rows, counts, h)
+    return decode_sums(rows, counts, h)
 
 
 def count_together(rows: PackedRows, workers: Workers) -> Sums:
@@ -112,7 +112,7 @@ def count_labels(rows: PackedRows, labels: IntArray, n_clusters: int, workers: W
         return counts, np.zeros(n_clusters)
 
     counts, h = summed(workers.over_chunks(rows.n_rows, work))
-    return statistics_of(rows, counts, h)
+    return decode_sums(rows, counts, h)
 
 
 def label_rows(rows: PackedRows, theta: Expectations, workers: Workers) -> IntArray:
@@ -201,7 +201,7 @@ def summed(parts: Iterator[tuple[FloatArray, ...]]) -> tuple[FloatArray, ...]:
     return totals
 
 
-def statistics_of(rows: PackedRows, counts: FloatArray, h: FloatArray) -> Sums:
-    """Decode summed counts. Every row has one state of the first code: T is their sum."""
+def decode_sums(rows: PackedRows, counts: FloatArray, h: FloatArray) -> Sums:
+    """Decode counts over states. Every row has one state of the first code: T is their sum."""
     T = counts[: rows.packing.n_states[0]].sum(axis=0)
     return Sums(T, decode_counts(counts, rows.packing), h)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError, NotConvergedWarning
 from fedmerdel.fitting.passes import Workers
-from fedmerdel.fitting.solution import Problem, pass_on
+from fedmerdel.fitting.solution import Problem, em_step
 from fedmerdel.options import thread_count
 from fedmerdel.progress import shown
 from fedmerdel.release.cells import HardCounts, OutcomeCounts
@@ -163,7 +163,7 @@ def _absorb(
         if study.small_clusters == "withhold" or not small.any() or len(small) == 1:
             return fitted, people, small, absorbed
         k = int(np.flatnonzero(small)[np.argmin(fitted.stats.T[small])])
-        stats = pass_on(problem, fitted.stats.without(k), fitted.prior).stats
+        stats = em_step(problem, fitted.stats.without(k), fitted.prior).stats
         fitted = count_fit(problem, stats, fitted.prior)
         absorbed += 1
 
