@@ -16,7 +16,7 @@ import json
 from dataclasses import replace
 from math import isclose
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -32,12 +32,13 @@ from fedmerdel.files import (
     write_text,
 )
 from fedmerdel.model.broadcast import Broadcast
-from fedmerdel.model.global_model import CRITERIA, SEARCHES, GlobalModel
+from fedmerdel.model.global_model import SEARCHES, GlobalModel
 from fedmerdel.model.names_file import FILE as NAMES
 from fedmerdel.model.names_file import names_text, read_names
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.protocol import Study
 from fedmerdel.sums.predictive import mean_levels
+from fedmerdel.sums.similarity import Likeness
 
 KIND = "fedmerdel model"
 VERSION = 2
@@ -95,7 +96,7 @@ def _belongs(model: GlobalModel, content: dict[str, Any]) -> bool:
     return (
         names == content["sites"] == sorted(names)
         and model.search in SEARCHES
-        and model.criterion in CRITERIA
+        and model.criterion in get_args(Likeness)
         and model.n_clusters == content["n_clusters"]
         and len(model.record) == content["exchanges"]
         and (model.asked is None or any(answers(s, model.asked) for s in model.summaries))

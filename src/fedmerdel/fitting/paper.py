@@ -11,7 +11,7 @@ from fedmerdel.fitting.passes import label_rows
 from fedmerdel.fitting.solution import Problem, Solution, em_step
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.sums.arrays import IntArray
-from fedmerdel.sums.similarity import CRITERIA, MIN_CORRELATION, MergeCriterion
+from fedmerdel.sums.similarity import LIKENESS, MIN_CORRELATION, MergeCriterion
 from fedmerdel.sums.sums import Sums
 
 N_CANDIDATES = 3
@@ -134,7 +134,7 @@ def merge_candidate(
     if criterion == "random":
         choice = rng.integers(len(first))
         return int(first[choice]), int(second[choice])
-    alike = CRITERIA[criterion](solution.stats, solution.prior)[first, second]
+    alike = LIKENESS[criterion](solution.stats, solution.prior)[first, second]
     top = np.argsort(-alike, kind="stable")[:N_CANDIDATES]
     if criterion == "correlation":
         top = top[alike[top] > MIN_CORRELATION]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +30,13 @@ from fedmerdel.sums.levels import level_shares
 from fedmerdel.sums.merging import merged_statistics
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.search import Search, search_groups
-from fedmerdel.sums.similarity import MergeCriterion
+from fedmerdel.sums.similarity import Likeness, MergeCriterion
 from fedmerdel.sums.sums import Sums
 
 if TYPE_CHECKING:
     from fedmerdel.model.describe import Cluster
 
 SEARCHES = ("exact", "tree", "greedy", "random")
-CRITERIA = ("correlation", "kl", "bhattacharyya")
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,8 +339,8 @@ def merge_sites(
     """
     if search not in SEARCHES:
         raise OptionError(f"search: give one of {_list(SEARCHES)}")
-    if criterion not in CRITERIA:
-        raise OptionError(f"criterion: give one of {_list(CRITERIA)}")
+    if criterion not in get_args(Likeness):
+        raise OptionError(f"criterion: give one of {_list(get_args(Likeness))}")
     if not isinstance(study, Study):
         raise OptionError("study: give a Study, such as Study.load reads")
     sent = in_order(summaries)

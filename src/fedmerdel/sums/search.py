@@ -15,7 +15,7 @@ from fedmerdel.sums.elbo import all_pairs, cluster_evidence
 from fedmerdel.sums.learning import Learned, Learning, learning_of, settled
 from fedmerdel.sums.merging import LocalClusters, Merging, merged_statistics
 from fedmerdel.sums.prior import Prior
-from fedmerdel.sums.similarity import CRITERIA, MIN_CORRELATION, MergeCriterion
+from fedmerdel.sums.similarity import LIKENESS, MIN_CORRELATION, MergeCriterion
 from fedmerdel.sums.sums import Sums
 
 Search = Literal["exact", "tree", "greedy", "random"]
@@ -299,4 +299,4 @@ def _likeness(
     if criterion == "random":
         return rng.random((len(groups), len(groups)))
     stats = Sums(merging.T[groups], merging.S[groups], np.zeros(len(groups)))
-    return CRITERIA[criterion](stats, merging.prior)
+    return LIKENESS[criterion](stats, merging.prior)
