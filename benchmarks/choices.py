@@ -15,7 +15,7 @@ from benchmarks.measure import Finding, Report, one_core, seconds
 from fedmerdel import MerDel, simulate
 from fedmerdel.fitting import adaptive
 from fedmerdel.fitting.passes import expect_and_count
-from fedmerdel.fitting.solution import Problem, Solution, pass_on
+from fedmerdel.fitting.solution import Problem, Solution, em_step
 from fedmerdel.sums import expectations
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.expectations import Expectations
@@ -127,7 +127,7 @@ def _tempered(betas: Sequence[float]) -> Callable[..., Solution]:
             stats = expect_and_count(problem.rows, flat, problem.workers)
         if not betas:
             return solution
-        return pass_on(problem._replace(learning=None), stats, problem.prior)
+        return em_step(problem._replace(learning=None), stats, problem.prior)
 
     return divided
 

@@ -11,13 +11,14 @@ from scipy.special import digamma
 
 from benchmarks.measure import Finding, Report
 from fedmerdel.fitting.passes import Workers, count_labels, expect_and_count
-from fedmerdel.fitting.solution import Problem, pass_on
+from fedmerdel.fitting.solution import Problem, em_step
 from fedmerdel.records import encode, infer_codebook, open_table
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import Expectations, expectations
-from fedmerdel.sums.levels import ln_beta, sum_levels
+from fedmerdel.sums.special import ln_beta
+from fedmerdel.sums.levels import sum_levels
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.selection import Selection
 from fedmerdel.sums.sums import Sums
@@ -125,7 +126,7 @@ def _selection_trace(recorded: Recorded) -> tuple[list[float], float]:
         theta = Expectations(weights, prior.explained(log_levels))
     problem = Problem(rows, prior, Workers(), learning)
     for _ in range(FURTHER):
-        solution = pass_on(problem, stats, prior)
+        solution = em_step(problem, stats, prior)
         stats, prior = solution.stats, solution.prior
     return trace, solution.elbo
 

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from fedmerdel.fitting.halving import count_halves, propose_halves
 from fedmerdel.fitting.passes import Workers, count_together, expect_and_count
-from fedmerdel.sums.cuts import FirstHalves, cuts_between, second_halves, split_gains
+from fedmerdel.records.packing import PackedRows
+from fedmerdel.sums.cuts import cuts_between, split_gains
 from fedmerdel.sums.elbo import cluster_evidence
 from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.halves import FirstHalves, second_halves
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.proposals import agreed_halves
 from fedmerdel.sums.sums import Sums
@@ -47,7 +49,7 @@ def flipped(stats: Sums, first: FirstHalves, turn: np.ndarray) -> FirstHalves:
 
 
 def pooled(proposals: Proposals) -> Sums:
-    stats = [own[:3] for own, _ in proposals]  # T, S and h
+    stats = [own for own, _ in proposals]
     return Sums(*(np.sum(parts, axis=0) for parts in zip(*stats, strict=True)))
 
 
@@ -160,10 +162,12 @@ def gains_of_a_weak_split(seed: int) -> tuple[float, float, float, float]:
     prior = uniform_prior(n_levels, 0.01, 8)
     stats = count_together(whole, ONE)
     theta = expectations(stats, prior)
-    proposals = [
-        (expect_and_count(rows, theta, ONE), propose_halves(rows, theta, prior, ONE, rng))
-        for rows in sites
-    ]
+
+    def proposed(rows: PackedRows) -> tuple[Sums, FirstHalves]:
+        own = expect_and_count(rows, theta, ONE)
+        return own, propose_halves(rows, theta, own, prior, ONE, rng)
+
+    proposals = [proposed(rows) for rows in sites]
 
     def after_one_round(first: FirstHalves) -> float:
         cuts = cuts_between(stats, first, prior)
@@ -174,7 +178,7 @@ def gains_of_a_weak_split(seed: int) -> tuple[float, float, float, float]:
         max(float(split_gains(own, first, prior)[0]) for own, first in proposals),
         after_one_round(agreed_halves(proposals, prior)),
         after_one_round(added([first for _, first in proposals])),
-        float(split_gains(stats, propose_halves(whole, theta, prior, ONE, rng), prior)[0]),
+        float(split_gains(stats, proposed(whole)[1], prior)[0]),
     )
 
 

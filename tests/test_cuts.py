@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from fedmerdel.fitting.halving import count_halves
 from fedmerdel.fitting.passes import Workers, expect_and_count
-from fedmerdel.sums.cuts import Cuts, FirstHalves, cuts_between, second_halves, split_gains
+from fedmerdel.sums.cuts import Cuts, cuts_between, split_gains
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.halves import FirstHalves, second_halves
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 from tests import reference

@@ -7,8 +7,9 @@ import pytest
 
 from fedmerdel import simulate
 from fedmerdel.fitting import adaptive
-from fedmerdel.fitting.fit import Fit, Options, fit_mixture
+from fedmerdel.fitting.fit import Fit, fit_mixture
 from fedmerdel.fitting.history import History
+from fedmerdel.fitting.options import Options
 from fedmerdel.fitting.passes import Workers
 from fedmerdel.fitting.solution import Problem, Solution
 from fedmerdel.sums.prior import uniform_prior

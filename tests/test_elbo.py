@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel.fitting.moves import delete_bounds
+from fedmerdel.fitting.halving import propose_halves
+from fedmerdel.fitting.moves import Splits, delete_bounds, propose_splits
 from fedmerdel.fitting.passes import Workers, count_labels
-from fedmerdel.fitting.solution import Problem, pass_on
-from fedmerdel.fitting.splits import propose_halves
+from fedmerdel.fitting.solution import Problem, Solution, em_step
+from fedmerdel.sums.cuts import split_gains
 from fedmerdel.sums.elbo import all_pairs, elbo, merge_gains
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.prior import Prior, uniform_prior
@@ -85,7 +86,7 @@ def test_it_is_a_lower_bound_of_the_evidence(
         found = elbo(statistics_from(reference.m_step(table, log_r)), prior)
         assert found <= evidence + 1e-9
     problem = Problem(packed(table), prior, ONE)
-    solution = pass_on(problem, statistics_from(reference.m_step(table, log_r)), prior)
+    solution = em_step(problem, statistics_from(reference.m_step(table, log_r)), prior)
     assert solution.elbo <= evidence + 1e-9
     if K == 1:
         assert solution.elbo == pytest.approx(evidence)
@@ -99,7 +100,7 @@ def test_passes_never_lower_it(drawn: tuple[Dense, np.ndarray, Prior], n_passes:
     stats = statistics_from(reference.m_step(table, log_r))
     last = elbo(stats, prior)
     for _ in range(n_passes):
-        solution = pass_on(problem, stats, prior)
+        solution = em_step(problem, stats, prior)
         assert solution.elbo >= last - 1e-10 * (abs(last) + 1)
         stats, last = solution.stats, solution.elbo
 
@@ -166,7 +167,7 @@ def test_delete_bounds_are_lower_bounds(
     problem = Problem(packed(table), prior, ONE)
     stats = statistics_from(reference.m_step(table, log_r))
     for _ in range(n_before):
-        stats = pass_on(problem, stats, prior).stats
+        stats = em_step(problem, stats, prior).stats
     before = elbo_after_e_step(table, sums_of(stats, table.n_levels), prior)
     assert before >= elbo(stats, prior) - 1e-9 * (1 + abs(before))
     slack = 1e-8 * table.weights.sum() + 1e-9 * (1 + abs(before))
@@ -174,7 +175,7 @@ def test_delete_bounds_are_lower_bounds(
         without = stats.without(k)
         kept = elbo_after_e_step(table, sums_of(without, table.n_levels), prior)
         np.testing.assert_allclose(bound, kept - before, atol=slack)
-        assert pass_on(problem, without, prior).elbo - elbo(stats, prior) >= bound - slack
+        assert em_step(problem, without, prior).elbo - elbo(stats, prior) >= bound - slack
 
 
 @fewer
@@ -185,18 +186,18 @@ def test_gains_of_splits_are_differences_of_elbos(
     prior = data.draw(priors(table.n_levels, K + 3))
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, K, len(table.X))
-    problem = Problem(packed(table), prior, ONE)
-    whole = count_labels(problem.rows, labels, K, ONE)
-    halves = propose_halves(problem, prior, labels, K, steps, rng)
+    rows = packed(table)
+    whole = count_labels(rows, labels, K, ONE)
+    first = propose_halves(rows, labels, whole, prior, ONE, rng, steps=steps, give_up=True)
+    splits = Splits(whole, first, split_gains(whole, first, prior))
     before = elbo(whole, prior)
     for k in range(K):
-        after = elbo(halves.applied(whole, np.array([k])), prior)
+        split = splits.made(whole, np.array([k]))
         np.testing.assert_allclose(
-            halves.gain[k], after - before, rtol=1e-8, atol=1e-10 * (1 + abs(before))
+            splits.gain[k], elbo(split, prior) - before, rtol=1e-8, atol=1e-10 * (1 + abs(before))
         )
-        pair = halves.stats.take(np.array([2 * k, 2 * k + 1]))
-        np.testing.assert_allclose(pair.T.sum(), whole.T[k], rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(pair.S.sum(axis=0), whole.S[k], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(split.T[-2:].sum(), whole.T[k], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(split.S[-2:].sum(axis=0), whole.S[k], rtol=1e-9, atol=1e-9)
 
 
 def test_gains_of_splits_are_under_the_prior_that_was_learned() -> None:
@@ -204,11 +205,12 @@ def test_gains_of_splits_are_under_the_prior_that_was_learned() -> None:
     table = Dense(rng.integers(0, 2, (200, 6)), np.ones(200), np.full(6, 2))
     start = uniform_prior(table.n_levels, 0.01, 4)
     learned = start._replace(eps=start.eps + 20.0)
-    problem, labels = Problem(packed(table), start, ONE), np.zeros(200, dtype=np.int64)
-    halves = propose_halves(problem, learned, labels, 1, 3, rng)
-    whole = count_labels(problem.rows, labels, 1, ONE)
-    after = elbo(halves.applied(whole, np.array([0])), learned)
-    assert halves.gain[0] == pytest.approx(after - elbo(whole, learned), rel=1e-8)
+    problem = Problem(packed(table), start, ONE)
+    whole = count_labels(problem.rows, np.zeros(200, dtype=np.int64), 1, ONE)
+    before = Solution(expectations(whole, learned), whole, elbo(whole, learned), learned)
+    splits = propose_splits(problem, before, 3, rng)
+    after = elbo(splits.made(whole, np.array([0])), learned)
+    assert splits.gain[0] == pytest.approx(after - before.elbo, rel=1e-8)
 
 
 def test_expectations_count_the_zombies() -> None:

@@ -22,8 +22,6 @@ from fedmerdel.fitting.passes import (
     overlaps,
     responsibilities,
 )
-from fedmerdel.fitting.solution import Problem
-from fedmerdel.fitting.splits import _halves_pass, leading_directions
 from fedmerdel.sums.elbo import all_pairs
 from fedmerdel.sums.expectations import Expectations, expectations
 from fedmerdel.sums.prior import uniform_prior
@@ -31,6 +29,7 @@ from fedmerdel.sums.sums import Sums
 from tests import reference
 from tests.drawn import (
     dense_tables,
+    largest,
     max_states,
     n_clusters,
     random_theta,
@@ -172,7 +171,7 @@ def test_a_state_of_the_table_sums_its_levels(
     table, theta = drawn
     rows = packed(table, states)
     packing = rows.packing
-    found = build_table(theta, packing)
+    found = build_table(*theta, packing)
     assert found.shape == (packing.n_states.sum(), theta.n_clusters)
     for g, (start, stop) in enumerate(pairwise(packing.state_offsets)):
         for state in range(stop - start):
@@ -216,62 +215,6 @@ def test_exp_is_exact_to_four_units_in_the_last_place(size: int) -> None:
     assert np.all(error <= 4 * np.spacing(expected[in_range]))
     np.testing.assert_allclose(found[:-1][~in_range], np.exp(-700.0), rtol=1e-14)
     assert found[size - 1] == 1.0
-
-
-@fewer
-@given(tables_and_expectations(clusters=st.sampled_from([2, 4, 6, 14])), seeds, max_states)
-def test_halves_are_a_mixture_of_two_inside_each_label(
-    drawn: tuple[Dense, Expectations], seed: int, states: int
-) -> None:
-    table, theta = drawn
-    K = theta.n_clusters // 2
-    labels = np.random.default_rng(seed).integers(0, K, len(table.X))
-    problem = Problem(packed(table, states), uniform_prior(table.n_levels, 0.01, 2 * K), ONE)
-    found = _halves_pass(problem, labels, theta)
-    assert found.n_clusters == 2 * K
-    for k in range(K):
-        own = Dense(table.X[labels == k], table.weights[labels == k], table.n_levels)
-        pair = np.array([2 * k, 2 * k + 1])
-        two = Expectations(theta.log_weights[pair], theta.log_levels[pair])
-        expected = reference.statistics_from(reference.m_step(own, reference.e_step(own, two)))
-        assert_statistics(found.take(pair), expected, largest(theta))
-
-
-@fewer
-@given(dense_tables(max_variables=8), st.integers(1, 5), seeds, max_states)
-def test_rows_projected_on_their_direction_have_mean_0_and_variance_1(
-    table: Dense, K: int, seed: int, states: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, K, len(table.X))
-    problem = Problem(packed(table, states), uniform_prior(table.n_levels, 0.01, 2 * K), ONE)
-    whole = count_labels(problem.rows, labels, K, ONE)
-    direction = leading_directions(problem, labels, whole, rng)
-    assert direction.shape == whole.S.shape
-    assert np.all(np.isfinite(direction))
-    levels = by_variable(direction, table.n_levels)
-    projected = reference.log_rho(table.X, np.zeros(K), levels)
-    for k in range(K):
-        rows = (labels == k) & (table.weights > 0)
-        varied = any(len(set(column) - {-1}) > 1 for column in table.X[rows].T)
-        if whole.T[k] >= 1 and varied:
-            weights, u = table.weights[rows], projected[rows, k]
-            assert abs(np.average(u, weights=weights)) < 1e-8
-            np.testing.assert_allclose(np.average(u**2, weights=weights), 1.0, rtol=1e-8)
-
-
-def test_the_direction_separates_two_groups() -> None:
-    rng = np.random.default_rng(3)
-    group = rng.integers(0, 2, 400)
-    X = (rng.random((400, 30)) < np.where(group[:, None] == 1, 0.8, 0.2)).astype(int)
-    table = Dense(X, np.ones(400), np.full(30, 2))
-    problem = Problem(packed(table), uniform_prior(table.n_levels, 0.01, 2), ONE)
-    labels = np.zeros(400, dtype=np.int64)
-    whole = count_labels(problem.rows, labels, 1, ONE)
-    direction = leading_directions(problem, labels, whole, rng)
-    levels = by_variable(direction, table.n_levels)
-    u = reference.log_rho(X, np.zeros(1), levels)[:, 0]
-    assert abs(np.corrcoef(u, group)[0, 1]) > 0.95
 
 
 def test_extreme_counts_give_finite_statistics() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedmerdel.fitting import passes
 from fedmerdel.fitting.passes import Workers
-from fedmerdel.fitting.solution import make_problem, pass_on
+from fedmerdel.fitting.solution import em_step, make_problem
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.learning import settled
 from fedmerdel.sums.prior import Prior, uniform_prior
@@ -32,7 +32,7 @@ def test_passes_that_learn_never_lower_the_elbo(
     stats, found = statistics_from(reference.m_step(table, log_r)), problem.prior
     last = elbo(stats, found)
     for _ in range(n_passes):
-        solution = pass_on(problem, stats, found)
+        solution = em_step(problem, stats, found)
         assert solution.elbo >= last - 1e-9 * (abs(last) + 1)
         stats, last, found = solution.stats, solution.elbo, solution.prior
         assert found.strength is not None
@@ -49,7 +49,7 @@ def passes_from(table: Dense, prior: Prior, n_threads: int = 1) -> tuple[Sums, P
         log_r = reference.hard(labels, 3)
         stats, found = statistics_from(reference.m_step(table, log_r)), problem.prior
         for _ in range(4):
-            _, stats, _, found = pass_on(problem, stats, found)
+            _, stats, _, found = em_step(problem, stats, found)
     return stats, found
 
 

@@ -161,4 +161,4 @@ def test_merging_keeps_its_books(federation: Federation, seed: int) -> None:
         k for k, group in enumerate(groups)
         if not np.intersect1d(local.site[group], local.site[groups[0]]).size
     ]  # fmt: skip
-    assert fresh.apart(0).tolist() == apart
+    assert fresh.without_shared_site(0).tolist() == apart

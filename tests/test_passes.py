@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedmerdel.fitting import passes
-from fedmerdel.fitting.fit import Options, fit_mixture
+from fedmerdel.fitting.fit import fit_mixture
+from fedmerdel.fitting.halving import propose_halves
+from fedmerdel.fitting.options import Options
 from fedmerdel.fitting.passes import Workers
 from fedmerdel.fitting.solution import Problem
-from fedmerdel.fitting.splits import propose_halves
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.sums.elbo import all_pairs
 from fedmerdel.sums.prior import uniform_prior
-from tests.drawn import random_theta
+from tests.drawn import mixed_table, random_theta
 from tests.reference import packed
 
 THREADS = [2, 3, 7]
@@ -37,7 +38,8 @@ def all_passes(rows: PackedRows, workers: Workers) -> dict[str, Any]:
     theta = random_theta(rng, K, rows.packing.n_levels, 0.7)
     labels = rng.integers(-1, K, rows.n_rows)
     prior = uniform_prior(rows.packing.n_levels, 0.01, 2 * K)
-    problem = Problem(rows, prior, workers)
+    inside = labels % K
+    whole = passes.count_labels(rows, inside, K, workers)
     return {
         "expect_and_count": passes.expect_and_count(rows, theta, workers),
         "count_labels": passes.count_labels(rows, labels, K, workers),
@@ -46,7 +48,7 @@ def all_passes(rows: PackedRows, workers: Workers) -> dict[str, Any]:
         "responsibilities": [passes.responsibilities(rows, theta, workers)],
         "overlaps": [passes.overlaps(rows, theta, all_pairs(K), workers)],
         "delete_costs": [passes.delete_costs(rows, theta, workers)],
-        "halves": propose_halves(problem, prior, labels % K, K, 3, rng).stats,
+        "halves": propose_halves(rows, inside, whole, prior, workers, rng, steps=3),
     }
 
 

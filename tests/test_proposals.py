@@ -7,7 +7,7 @@ import pytest
 
 from fedmerdel.fitting.paper import delete_candidate, merge_candidate
 from fedmerdel.fitting.passes import Workers, count_labels
-from fedmerdel.fitting.solution import Problem, pass_on
+from fedmerdel.fitting.solution import Problem, em_step
 from fedmerdel.sums.expectations import expectations
 from tests import reference
 from tests.recipes import fit_of, small_simulation
@@ -21,7 +21,7 @@ def test_candidates_are_the_papers() -> None:
     rng = np.random.default_rng(0)
     labels = rng.permutation(np.repeat(np.arange(6), [150, 120, 60, 35, 19, 16]))
     stats = count_labels(problem.rows, labels, 6, problem.workers)
-    solution = pass_on(problem, stats, problem.prior)._replace(stats=stats)
+    solution = em_step(problem, stats, problem.prior)._replace(stats=stats)
     assert {delete_candidate(solution, rng) for _ in range(60)} == {4, 5}
     even = solution._replace(stats=stats._replace(T=np.array([90.0, 70, 80, 60, 100, 100])))
     assert {delete_candidate(even, rng) for _ in range(60)} == {1, 2, 3}

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from fedmerdel import simulate
 from fedmerdel.fitting import initialise
-from fedmerdel.fitting.fit import Fit, Options, fit_mixture
+from fedmerdel.fitting.fit import Fit, fit_mixture
 from fedmerdel.fitting.history import History
 from fedmerdel.fitting.initialise import kmodes_labels, random_labels
+from fedmerdel.fitting.options import Options
 from fedmerdel.fitting.passes import Workers, label_rows
 from fedmerdel.fitting.solution import Problem
 from fedmerdel.records.packing import PackedRows
@@ -21,6 +22,7 @@ from fedmerdel.sums.expectations import Expectations, expectations
 from fedmerdel.sums.prior import Prior, uniform_prior
 from tests import reference
 from tests.drawn import dense_tables, priors, seeds
+from tests.recipes import fit_of, small_simulation
 from tests.reference import Dense, packed, sums_of
 
 RECIPES = ["default", "paper"]

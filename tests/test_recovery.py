@@ -13,7 +13,8 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from fedmerdel import bayes_labels, simulate
-from fedmerdel.fitting.fit import Options, fit_mixture
+from fedmerdel.fitting.fit import fit_mixture
+from fedmerdel.fitting.options import Options
 from fedmerdel.fitting.passes import Workers, label_rows
 from fedmerdel.fitting.solution import Problem
 from fedmerdel.records.simulate import SimulatedTable

@@ -16,7 +16,7 @@ from fedmerdel.release.mechanism import MoveSums
 from fedmerdel.release.reply import load_release
 from fedmerdel.release.review import review_tables
 from fedmerdel.study.policy import POLICIES
-from fedmerdel.sums.cuts import FirstHalves
+from fedmerdel.sums.halves import FirstHalves
 from tests.round_trips import play
 from tests.site_tables import frame_of, level_numbers, study
 from tests.summaries import FILES, assert_same, content

@@ -217,7 +217,6 @@ def test_expected_certainty_is_that_of_assigned_rows(seed: int, selecting: bool)
     model = federation.model
     found = expected_certainty(model.sums, model.prior, model.row_prior, federation.site_rows)
     (drawn, labels, most), assigned = given_again(federation, 100 + seed)
-    print("XX", seed, selecting, most.mean(), assigned.most.mean(), (most>SURE).mean(), (assigned.most>SURE).mean(), (labels==drawn).mean(), (assigned.labels==drawn).mean(), (assigned.labels==labels).mean(), np.abs(assigned.most-most).mean(), np.abs(assigned.most-most).max())
     assert 0.05 < found.sure < 0.999  # else little is tested
 
     def near(n_rows: int) -> float:
@@ -237,6 +236,12 @@ def test_expected_certainty_is_that_of_assigned_rows(seed: int, selecting: bool)
             assert found.sure_of[k] == pytest.approx(
                 (most[inside] > SURE).mean(), abs=near(inside.sum())
             )
+    # A site does not know its shares, and finds them from its rows: nearly the same.
+    assert found.sure == pytest.approx((assigned.most > SURE).mean(), abs=near(N_DRAWN))
+    assert np.abs(assigned.most - most).max() < 0.05
+    assert np.abs(assigned.most - most).mean() < 0.015
+    again, wanted = ((each == drawn).mean() for each in (assigned.labels, labels))
+    assert again == pytest.approx(wanted, abs=0.01)
 
 
 def test_replies_that_were_taken_back_are_not_part_of_the_course() -> None:

@@ -24,9 +24,10 @@ from fedmerdel.centre.rounds import (
 from fedmerdel.centre.run import QUIET_ROUNDS, has_settled
 from fedmerdel.fitting.passes import Workers, expect_and_count, log_evidence
 from fedmerdel.site.site_table import study_rows
-from fedmerdel.sums.cuts import FirstHalves, split_gains
+from fedmerdel.sums.cuts import split_gains
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.halves import FirstHalves
 from fedmerdel.sums.merging import merged_statistics
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.sums import Sums

@@ -23,7 +23,7 @@ from fedmerdel import (
 from fedmerdel.centre.lineage import Round
 from fedmerdel.estimators import rounds as rounds_module
 from fedmerdel.fitting.passes import Workers
-from fedmerdel.fitting.solution import make_problem, pass_on
+from fedmerdel.fitting.solution import em_step, make_problem
 from fedmerdel.site.assign import assign
 from fedmerdel.site.site_table import study_rows
 from fedmerdel.study.priors import study_prior
@@ -41,7 +41,7 @@ def pooled_passes(made: Made, begun: GlobalModel) -> float:
     with Workers() as workers:
         problem = make_problem(study_rows(study, made.X), base, workers, learned)  # type: ignore[arg-type]
         for _ in range(4000):
-            _, stats, reached, prior = pass_on(problem, stats, prior)
+            _, stats, reached, prior = em_step(problem, stats, prior)
             if reached - last < 1e-8:
                 return reached
             last = reached

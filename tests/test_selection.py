@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from fedmerdel import MerDel, simulate
 from fedmerdel.fitting.moves import delete_bounds
 from fedmerdel.fitting.passes import Workers, log_evidence
-from fedmerdel.fitting.solution import make_problem, pass_on
+from fedmerdel.fitting.solution import em_step, make_problem
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.learning import settled
@@ -24,6 +24,7 @@ from fedmerdel.sums.sums import Sums
 from tests import reference
 from tests.drawn import clusterings, seeds
 from tests.reference import Dense, by_variable, packed, statistics_from
+from tests.selections import random_inclusion, with_inclusion
 
 ONE = Workers(1)
 many = settings(max_examples=50, deadline=None)
@@ -79,7 +80,7 @@ def test_passes_never_lower_the_elbo(drawn: Drawn, n_passes: int) -> None:
     problem = make_problem(packed(table), prior, ONE, "selection")
     stats, last, found = statistics_from(reference.m_step(table, log_r)), -np.inf, problem.prior
     for _ in range(n_passes):
-        solution = pass_on(problem, stats, found)
+        solution = em_step(problem, stats, found)
         assert solution.elbo >= last - 1e-10 * (abs(last) + 1)
         stats, last, found = solution.stats, solution.elbo, solution.prior
         assert found.inclusion is not None
@@ -99,11 +100,11 @@ def test_bounds_of_deletions_hold_with_a_selection(drawn: Drawn, seed: int) -> N
     stats = statistics_from(reference.m_step(table, log_r))
     c = random_inclusion(np.random.default_rng(seed), len(table.n_levels))
     _, selected = with_inclusion(stats.S, prior, c)
-    stats = pass_on(problem, stats, selected).stats
+    stats = em_step(problem, stats, selected).stats
     before = elbo(stats, selected)
     slack = 1e-8 * (1 + abs(before) + table.weights.sum())
     for k, bound in enumerate(delete_bounds(problem, stats, selected)):
-        after = pass_on(problem, stats.without(k), selected).elbo
+        after = em_step(problem, stats.without(k), selected).elbo
         assert after - before >= bound - slack
 
 

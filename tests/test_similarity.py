@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.special import digamma
 
 from fedmerdel.sums.prior import Prior, uniform_prior
-from fedmerdel.sums.similarity import CRITERIA, bhattacharyya, correlation, kullback_leibler
+from fedmerdel.sums.similarity import LIKENESS, bhattacharyya, correlation, kullback_leibler
 from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.reference import by_variable, ln_beta
@@ -30,12 +30,12 @@ mixed_levels = st.lists(st.integers(1, 5), min_size=2, max_size=8)
 
 
 @settings(max_examples=50, deadline=None)
-@given(mixed_levels, st.integers(1, 5), seeds, st.sampled_from(sorted(CRITERIA)))
+@given(mixed_levels, st.integers(1, 5), seeds, st.sampled_from(sorted(LIKENESS)))
 def test_symmetric_and_a_cluster_is_most_like_itself(
     levels: list[int], K: int, seed: int, name: str
 ) -> None:
     stats, prior = drawn_clusters(levels, K, seed)
-    alike = CRITERIA[name](stats, prior)
+    alike = LIKENESS[name](stats, prior)
     assert alike.shape == (K, K)
     np.testing.assert_allclose(alike, alike.T, rtol=1e-9, atol=1e-9)
     slack = 1e-9 * stats.T.sum()
@@ -93,11 +93,11 @@ def test_distance_is_that_of_the_densities(a: tuple[float, ...], b: tuple[float,
     assert alike[0, 1] == pytest.approx(np.log(shared), abs=1e-7)
 
 
-@pytest.mark.parametrize("name", sorted(CRITERIA))
+@pytest.mark.parametrize("name", sorted(LIKENESS))
 @pytest.mark.parametrize("seed", range(5))
 def test_identical_clusters_come_first(name: str, seed: int) -> None:
     stats, prior = drawn_clusters([2, 3, 2, 4, 2, 2], 6, seed)
     stats.S[4] = stats.S[1]
-    alike = CRITERIA[name](stats, prior)
+    alike = LIKENESS[name](stats, prior)
     np.fill_diagonal(alike, -np.inf)
     assert sorted(np.unravel_index(alike.argmax(), alike.shape)) == [1, 4]

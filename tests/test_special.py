@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln, polygamma, psi
 
-from fedmerdel.sums.levels import ln_beta
-from fedmerdel.sums.special import digamma_trigamma, ln_gamma
+from fedmerdel.sums.special import digamma_trigamma, ln_beta, ln_gamma
 
 numbers = st.floats(1e-9, 1e9, allow_nan=False)
 

@@ -49,7 +49,7 @@ def test_tasks_keep_their_order_and_use_threads_of_their_own() -> None:
     chunks = [16384, 16384, 7232]
     for n_threads, each in ((1, 1), (2, 1), (4, 1), (9, 2)):
         with Workers(n_threads) as pool:
-            assert pool.apart(4, work) == [(task, each, chunks) for task in range(4)]
+            assert pool.side_by_side(4, work) == [(task, each, chunks) for task in range(4)]
 
 
 def test_an_error_in_a_task_ends_them() -> None:
@@ -57,7 +57,7 @@ def test_an_error_in_a_task_ends_them() -> None:
         raise ValueError(f"task {task}")
 
     with Workers(2) as pool, pytest.raises(ValueError, match="task 0"):
-        pool.apart(4, work)
+        pool.side_by_side(4, work)
 
 
 def test_the_first_fit_under_way_is_watched_and_by_one_thread_at_a_time() -> None:
@@ -86,7 +86,7 @@ def test_the_first_fit_under_way_is_watched_and_by_one_thread_at_a_time() -> Non
                 part(History(task))
 
     with Workers(4) as pool:
-        pool.apart(8, fit)
+        pool.side_by_side(8, fit)
     assert set(seen) <= set(range(8))
 
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmerdel.release.cells import all_cells
-from fedmerdel.release.review import review_tables
 from fedmerdel.release.reply import Reply
+from fedmerdel.release.review import review_tables
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.codebook import Codebook, Variable
 from tests.summaries import FILES, assert_same, content, make

@@ -49,7 +49,8 @@ def put(at: Any, number: float) -> Callable[[np.ndarray], np.ndarray]:
     [
         ("T", put(0, -1.0), "T has a negative"),
         ("T", put(0, np.nan), "T has a number that is not finite"),
-        ("T", put(0, 0.0), "no rows"),
+        ("T", put(0, 0.0), "levels of 'age' sum to more"),
+        ("sums", lambda sums: sums.take([0]).spread([0], 3), "a cluster has no rows"),
         ("S", put((0, 0), -1e-3), "S has a negative"),
         ("S", put((0, 0), np.inf), "S has a number that is not finite"),
         ("S", put((0, 0), 1e9), "levels of 'age' sum to more"),

@@ -12,7 +12,7 @@ import pytest
 
 from fedmerdel import simulate
 from fedmerdel.fitting.passes import Workers, count_labels, expect_and_count
-from fedmerdel.fitting.solution import Problem, pass_on
+from fedmerdel.fitting.solution import Problem, em_step
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import Expectations, expectations
 from fedmerdel.sums.prior import uniform_prior
@@ -37,7 +37,7 @@ def test_traces_agree(seed: int, levels: int) -> None:
     stats = expect_and_count(problem.rows, even, problem.workers)
     found = [elbo(stats, prior)]
     while len(found) < N_PASSES:
-        solution = pass_on(problem, stats, prior)
+        solution = em_step(problem, stats, prior)
         stats = solution.stats
         found.append(solution.elbo)
 

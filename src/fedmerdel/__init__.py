@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from fedmerdel.estimators.federated import FedMerDel
     from fedmerdel.estimators.merdel import MerDel
     from fedmerdel.estimators.model_table import ModelRow, ModelTable, model_table
-    from fedmerdel.estimators.stability import Stability, stability
+    from fedmerdel.estimators.stability import stability
+    from fedmerdel.estimators.starts import Stability
 
 __version__ = "0.1.0"
 
@@ -115,7 +116,7 @@ _LAZY = {
     "MerDel": "merdel",
     "ModelRow": "model_table",
     "ModelTable": "model_table",
-    "Stability": "stability",
+    "Stability": "starts",
     "consensus": "consensus",
     "model_table": "model_table",
     "stability": "stability",

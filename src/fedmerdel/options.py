@@ -9,11 +9,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.fitting.fit import Init, Options, Recipe
+from fedmerdel.fitting.options import Init, Options, Recipe
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.level_prior import checked_prior, chosen_way
 from fedmerdel.sums.learning import Learned, what_is_learned
 from fedmerdel.sums.prior import Expected, Prior, level_prior
+from fedmerdel.sums.similarity import MergeCriterion
 
 ROW_TOLERANCE = 1e-5
 """Nats per row that a pass may still add, unless told otherwise."""
@@ -25,8 +26,7 @@ PAPER_TOLERANCE = 5e-6
 def check_options(estimator: Any) -> None:
     """Refuse options of the wrong type or outside what they take."""
     _choice("recipe", estimator.recipe, ("default", "paper"))
-    criteria = ("correlation", "kl", "bhattacharyya", "random")
-    _choice("merge_criterion", estimator.merge_criterion, criteria)
+    _choice("merge_criterion", estimator.merge_criterion, get_args(MergeCriterion))
     _choice("missing", estimator.missing, get_args(Missing))
     check_whole("max_clusters", estimator.max_clusters, at_least=1)
     check_whole("max_iter", estimator.max_iter, at_least=1)

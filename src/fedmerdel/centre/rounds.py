@@ -26,11 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.cuts import Cuts, FirstHalves, cuts_between, split_gains
+from fedmerdel.sums.cuts import Cuts, cuts_between, split_gains
 from fedmerdel.sums.divergence import delete_gains, divergence
 from fedmerdel.sums.elbo import cluster_evidence
 from fedmerdel.sums.expectations import Expectations, expectations
 from fedmerdel.sums.extrapolation import Past, extrapolate
+from fedmerdel.sums.halves import FirstHalves
 from fedmerdel.sums.merging import LocalClusters, Merging
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.proposals import agreed_halves

@@ -32,8 +32,8 @@ from fedmerdel.model.names import carried
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.cuts import FirstHalves
 from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.halves import FirstHalves
 from fedmerdel.sums.sums import Sums
 
 DUST = 1e-6

@@ -9,8 +9,7 @@ import numpy as np
 
 from fedmerdel.errors import OptionError
 from fedmerdel.estimators.merdel import MerDel
-from fedmerdel.estimators.stability import Stability
-from fedmerdel.estimators.starts import checked_model, make_trial, run_fits
+from fedmerdel.estimators.starts import Stability, checked_model, make_trial, run_fits
 from fedmerdel.fitting.consensus import agree_by_clusters, agree_by_rows
 from fedmerdel.options import check_whole
 from fedmerdel.records.collapse import find_distinct

@@ -18,7 +18,7 @@ from fedmerdel.centre.lineage import Ancestor, Round
 from fedmerdel.centre.run import Rounds, run_rounds
 from fedmerdel.estimators.batches import site_of_rows
 from fedmerdel.estimators.fitted import FittedClusters
-from fedmerdel.fitting.fit import Init
+from fedmerdel.fitting.options import Init
 from fedmerdel.fitting.passes import Workers, label_rows
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.global_model import GlobalModel
@@ -334,7 +334,7 @@ def _sites(
         def reply(b: int, own: Workers) -> SiteSummary:
             return release_reply(study, broadcast, names[b], rows[b], {}, own).summary
 
-        return workers.apart(len(names), reply)
+        return workers.side_by_side(len(names), reply)
 
     return ask
 

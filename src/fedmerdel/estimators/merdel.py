@@ -20,6 +20,7 @@ from fedmerdel.fitting.fit import fit_mixture
 from fedmerdel.fitting.history import Move
 from fedmerdel.fitting.passes import label_rows
 from fedmerdel.fitting.solution import make_problem
+from fedmerdel.model.report import write_report
 from fedmerdel.options import (
     check_options,
     check_share,
@@ -310,7 +311,7 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     ) -> None:
         """Write a page of pictures and tables of the clusters; see `GlobalModel.report`."""
         check_is_fitted(self)
-        one_table(self).report(path, title=title, date=date, image_shape=image_shape)
+        write_report(one_table(self), path, title=title, date=date, image_shape=image_shape)
 
     def _clusters(self) -> tuple[Sums, Prior]:
         return self._stats, self._prior

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from itertools import zip_longest
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from fedmerdel.sums.arrays import IntArray
 
 Criterion = Literal["aic", "bic", "abic", "icl", "elbo"]
 
-CRITERIA = ("aic", "bic", "abic", "icl", "elbo")
+MODEL_CRITERIA = get_args(Criterion)
 
 SAME_NATS, SAME_SHARE = 1e-3, 1e-7
 """Starts have reached the same maximum if their log-likelihoods differ by less than this many
@@ -118,8 +118,8 @@ class ModelTable:
         criterion : {"aic", "bic", "abic", "icl", "elbo"}, default="bic"
             The ELBO is to be high, all others low.
         """
-        if criterion not in CRITERIA:
-            raise OptionError(f"criterion: give one of {', '.join(map(repr, CRITERIA))}")
+        if criterion not in MODEL_CRITERIA:
+            raise OptionError(f"criterion: give one of {', '.join(map(repr, MODEL_CRITERIA))}")
         return self._best_by(criterion)
 
     def _best_by(self, criterion: str) -> ModelRow:
@@ -161,7 +161,7 @@ class ModelTable:
         if name in ("n_classes", "n_parameters"):
             return [str(value) for value in values]
         digits = 1 if max(abs(value) for value in values) < 1e6 else 0
-        if name not in CRITERIA:
+        if name not in MODEL_CRITERIA:
             return [f"{value:.{digits}f}" for value in values]
         # A column of its own for the mark keeps the numbers aligned.
         best = self._best_by(name).n_classes

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.model.state import ModelState
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.study.policy import policy_named
 from fedmerdel.study.study import Study
 
 
-def one_table(estimator: Any) -> GlobalModel:
+def one_table(estimator: Any) -> ModelState:
     """Return the model of a fitted `MerDel`, whose table is its only site."""
     book, sums = estimator.codebook_, estimator._stats
     # A study has a level for missing entries in all variables or in none; here it is in those
@@ -29,7 +29,7 @@ def one_table(estimator: Any) -> GlobalModel:
         variable_selection=estimator.variable_selection,
         policy=policy_named("none"),
     )
-    return GlobalModel(
+    return ModelState(
         study=study,
         sums=sums,
         prior=estimator._prior,

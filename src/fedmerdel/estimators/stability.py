@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,76 +9,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedmerdel.errors import OptionError
 from fedmerdel.estimators.merdel import MerDel
-from fedmerdel.estimators.starts import bootstrap, checked_model, make_trial, run_fits
+from fedmerdel.estimators.starts import (
+    Stability,
+    bootstrap,
+    checked_model,
+    make_trial,
+    run_fits,
+)
 from fedmerdel.fitting.passes import Workers, label_rows
 from fedmerdel.options import check_whole, thread_count
 from fedmerdel.sums.agreement import best_jaccard, weight_in
-from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.expectations import expectations
-
-SURVIVED = 0.75
-"""Jaccard similarity from which a cluster counts as found again (Hennig 2007)."""
-
-
-@dataclass(frozen=True)
-class Stability:
-    """How surely clusters come back. `print` shows it as a table.
-
-    Jaccard similarity is the rows in both of two clusters over those in either. Hennig
-    (2007) calls a cluster stable from a mean of 0.75 on, and dissolved at 0.5 and below.
-
-    Attributes
-    ----------
-    rows : float64 array (K,)
-        Weight of the rows in each cluster.
-    from_starts : float64 array (n_starts, K)
-        Jaccard similarity of each cluster to the one most alike, in a fit of the same rows
-        from each other start.
-    from_bootstrap : float64 array (n_bootstrap, K)
-        The same for a fit of each bootstrap sample, on all rows.
-    """
-
-    rows: FloatArray
-    from_starts: FloatArray
-    from_bootstrap: FloatArray
-
-    @property
-    def over_starts(self) -> FloatArray:
-        """Mean Jaccard similarity over starts: (K,); empty if there were none."""
-        return _mean(self.from_starts)
-
-    @property
-    def over_bootstrap(self) -> FloatArray:
-        """Mean Jaccard similarity over bootstrap samples: (K,); empty if there were none."""
-        return _mean(self.from_bootstrap)
-
-    @property
-    def survived_starts(self) -> FloatArray:
-        """Share of starts in which the similarity was at least 0.75: (K,); or empty."""
-        return _mean(self.from_starts >= SURVIVED)
-
-    @property
-    def survived_bootstrap(self) -> FloatArray:
-        """Share of bootstrap samples in which it was at least 0.75: (K,); or empty."""
-        return _mean(self.from_bootstrap >= SURVIVED)
-
-    def __str__(self) -> str:
-        clusters = range(len(self.rows))
-        columns = [
-            ["cluster", *map(str, clusters)],
-            ["rows", *(f"{rows:,.0f}" for rows in self.rows)],
-            ["starts", *(f"{mean:.2f}" for mean in self.over_starts)],
-            ["found again", *(f"{share:.0%}" for share in self.survived_starts)],
-            ["bootstrap", *(f"{mean:.2f}" for mean in self.over_bootstrap)],
-            ["found again", *(f"{share:.0%}" for share in self.survived_bootstrap)],
-        ]
-        shown = [column for column in columns if len(column) > 1]
-        wide = [max(map(len, column)) for column in shown]
-        lines = zip(*shown, strict=True)
-        return "\n".join(
-            "  ".join(cell.rjust(width) for cell, width in zip(line, wide, strict=True))
-            for line in lines
-        )
 
 
 def stability(
@@ -147,8 +87,3 @@ def stability(
             alike[:, : best.shape[1]] = best
         found.append(alike)
     return Stability(weight_in(labels, weights, n_clusters), *found)
-
-
-def _mean(values: Any) -> FloatArray:
-    """Return the mean over fits, of which there may be none."""
-    return np.asarray(values.mean(axis=0)) if len(values) else np.empty(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fedmerdel.errors import OptionError
 from fedmerdel.estimators.merdel import MerDel
-from fedmerdel.fitting.fit import Options, fit_mixture
+from fedmerdel.fitting.fit import fit_mixture
 from fedmerdel.fitting.history import InTurn
+from fedmerdel.fitting.options import Options
 from fedmerdel.fitting.passes import Workers, label_rows
 from fedmerdel.fitting.solution import make_problem
 from fedmerdel.options import (
@@ -40,6 +42,75 @@ DRAWN = 1.0 - float(np.exp(-1.0))
 
 Draw = Callable[[FloatArray, np.random.Generator], FloatArray]
 """Gives the weights of a fit's rows, of which there may be none."""
+
+SURVIVED = 0.75
+"""Jaccard similarity from which a cluster counts as found again (Hennig 2007)."""
+
+
+@dataclass(frozen=True)
+class Stability:
+    """How surely clusters come back. `print` shows it as a table.
+
+    Jaccard similarity is the rows in both of two clusters over those in either. Hennig
+    (2007) calls a cluster stable from a mean of 0.75 on, and dissolved at 0.5 and below.
+
+    Attributes
+    ----------
+    rows : float64 array (K,)
+        Weight of the rows in each cluster.
+    from_starts : float64 array (n_starts, K)
+        Jaccard similarity of each cluster to the one most alike, in a fit of the same rows
+        from each other start.
+    from_bootstrap : float64 array (n_bootstrap, K)
+        The same for a fit of each bootstrap sample, on all rows.
+    """
+
+    rows: FloatArray
+    from_starts: FloatArray
+    from_bootstrap: FloatArray
+
+    @property
+    def over_starts(self) -> FloatArray:
+        """Mean Jaccard similarity over starts: (K,); empty if there were none."""
+        return _mean(self.from_starts)
+
+    @property
+    def over_bootstrap(self) -> FloatArray:
+        """Mean Jaccard similarity over bootstrap samples: (K,); empty if there were none."""
+        return _mean(self.from_bootstrap)
+
+    @property
+    def survived_starts(self) -> FloatArray:
+        """Share of starts in which the similarity was at least 0.75: (K,); or empty."""
+        return _mean(self.from_starts >= SURVIVED)
+
+    @property
+    def survived_bootstrap(self) -> FloatArray:
+        """Share of bootstrap samples in which it was at least 0.75: (K,); or empty."""
+        return _mean(self.from_bootstrap >= SURVIVED)
+
+    def __str__(self) -> str:
+        clusters = range(len(self.rows))
+        columns = [
+            ["cluster", *map(str, clusters)],
+            ["rows", *(f"{rows:,.0f}" for rows in self.rows)],
+            ["starts", *(f"{mean:.2f}" for mean in self.over_starts)],
+            ["found again", *(f"{share:.0%}" for share in self.survived_starts)],
+            ["bootstrap", *(f"{mean:.2f}" for mean in self.over_bootstrap)],
+            ["found again", *(f"{share:.0%}" for share in self.survived_bootstrap)],
+        ]
+        shown = [column for column in columns if len(column) > 1]
+        wide = [max(map(len, column)) for column in shown]
+        lines = zip(*shown, strict=True)
+        return "\n".join(
+            "  ".join(cell.rjust(width) for cell, width in zip(line, wide, strict=True))
+            for line in lines
+        )
+
+
+def _mean(values: Any) -> FloatArray:
+    """Return the mean over fits, of which there may be none."""
+    return np.asarray(values.mean(axis=0)) if len(values) else np.empty(0)
 
 
 class Trial(NamedTuple):
@@ -154,7 +225,7 @@ def run_fits(
         Workers(thread_count(model.n_jobs)) as pool,
     ):
         watched = InTurn(watch)
-        labels, elbos, converged = zip(*pool.apart(n_fits, one), strict=True)
+        labels, elbos, converged = zip(*pool.side_by_side(n_fits, one), strict=True)
     if not all(converged):
         left = converged.count(False)
         warnings.warn(

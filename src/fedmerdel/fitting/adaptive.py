@@ -16,10 +16,15 @@ from typing import NamedTuple
 import numpy as np
 
 from fedmerdel.fitting.history import History
-from fedmerdel.fitting.moves import delete_moves, merge_moves, split_moves, tried_merges
-from fedmerdel.fitting.passes import count_together, label_rows
-from fedmerdel.fitting.solution import Problem, Solution, pass_on
-from fedmerdel.fitting.splits import propose_halves
+from fedmerdel.fitting.moves import (
+    delete_moves,
+    merge_moves,
+    propose_splits,
+    split_moves,
+    tried_merges,
+)
+from fedmerdel.fitting.passes import count_together
+from fedmerdel.fitting.solution import Problem, Solution, em_step
 from fedmerdel.records.collapse import WORTH_SHARE
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.sums.sums import Sums
@@ -80,7 +85,7 @@ def fit_adaptive(
         if found is None:
             solution = _divide(sample, limits.max_clusters, rng)
         else:
-            solution = pass_on(sample, found, prior)
+            solution = em_step(sample, found, prior)
         record.add_pass(solution.elbo, solution.n_clusters)
         thorough = limits.thorough and rows is problem.rows
         solution = _search(sample, solution, limits, thorough, rng, record)
@@ -101,18 +106,17 @@ def _divide(problem: Problem, max_clusters: int, rng: np.random.Generator) -> So
     """Cut all rows into ever more clusters, the cuts that gain most first."""
     # Too early to learn a prior: until there are clusters, all rows look alike.
     problem = problem._replace(learning=None)
-    rows, prior = problem.rows, problem.prior
-    solution = pass_on(problem, count_together(rows, problem.workers), prior)
+    prior = problem.prior
+    solution = em_step(problem, count_together(problem.rows, problem.workers), prior)
     while solution.n_clusters < max_clusters:
-        labels = label_rows(rows, solution.theta, problem.workers)
-        halves = propose_halves(problem, prior, labels, solution.n_clusters, DIVIDE_STEPS, rng)
-        smaller = np.minimum(halves.stats.T[0::2], halves.stats.T[1::2])
-        order = np.argsort(-halves.gain, kind="stable")
-        cuts = order[smaller[order] >= SMALLEST_HALF][: max_clusters - solution.n_clusters]
-        if len(cuts) == 0:
+        splits = propose_splits(problem, solution, DIVIDE_STEPS, rng)
+        smaller = np.minimum(splits.first.T, splits.whole.T - splits.first.T)
+        order = np.argsort(-splits.gain, kind="stable")
+        chosen = order[smaller[order] >= SMALLEST_HALF][: max_clusters - solution.n_clusters]
+        if len(chosen) == 0:
             break
-        first = pass_on(problem, halves.applied(solution.stats, cuts), prior)
-        solution = pass_on(problem, first.stats, prior)
+        solution = em_step(problem, splits.made(solution.stats, chosen), prior)
+        solution = em_step(problem, solution.stats, prior)
     return solution
 
 
@@ -176,7 +180,7 @@ def settle(
 
 
 def _pass(problem: Problem, solution: Solution, history: History) -> Solution:
-    solution = pass_on(problem, solution.stats, solution.prior)
+    solution = em_step(problem, solution.stats, solution.prior)
     history.add_pass(solution.elbo, solution.n_clusters)
     return solution
 

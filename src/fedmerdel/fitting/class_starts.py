@@ -11,7 +11,7 @@ from fedmerdel.fitting.adaptive import Limits, fit_adaptive, settle
 from fedmerdel.fitting.classical import Climb, climb, maximise
 from fedmerdel.fitting.history import History
 from fedmerdel.fitting.passes import Workers, count_labels, count_together
-from fedmerdel.fitting.solution import Problem, pass_on
+from fedmerdel.fitting.solution import Problem, em_step
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.sums.arrays import IntArray
 from fedmerdel.sums.expectations import Expectations
@@ -128,5 +128,5 @@ def bayesian_bound(
     prior = uniform_prior(rows.packing.n_levels, ALPHA, start.n_clusters)
     problem = Problem(rows, prior, workers)
     limits = Limits(start.n_clusters, max_iter, tol)
-    solution, _ = settle(problem, pass_on(problem, start, prior), limits, History(rows.n_rows))
+    solution, _ = settle(problem, em_step(problem, start, prior), limits, History(rows.n_rows))
     return solution.elbo

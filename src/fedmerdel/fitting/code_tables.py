@@ -1,4 +1,4 @@
-"""From expectations to tables over code states, and from counts over states to S."""
+"""From numbers for each level to tables over code states, and from counts over states to S."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import numpy as np
 from fedmerdel.compiled import kernel
 from fedmerdel.records.packing import Packing
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.expectations import Expectations
 
 
-def build_table(theta: Expectations, packing: Packing) -> FloatArray:
-    """Return the table (states of all codes, K) whose rows add up to ``ln rho``.
+def build_table(constant: FloatArray, by_level: FloatArray, packing: Packing) -> FloatArray:
+    """Return the table (states of all codes, K) whose rows add up to a linear function of a row.
 
-    The weights ride on the first code: every row reads exactly one of its states.
+    ``constant[k] + sum_j by_level[k, j x_nj]``: ``ln rho`` for expectations, the log odds of the
+    first half for cuts. The constant rides on the first code: every row reads exactly one of
+    its states.
     """
     base = packing.state_offsets
-    table = np.empty((base[-1], theta.n_clusters))
-    table[base[0]] = theta.log_weights
+    table = np.empty((base[-1], len(constant)))
+    table[base[0]] = constant
     table[base[1:-1]] = 0.0
-    levels = np.ascontiguousarray(theta.log_levels.T)
     _fill_table(
-        levels,
+        np.ascontiguousarray(by_level.T),
         packing.level_offsets,
         packing.n_levels,
         packing.radix,

@@ -2,61 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fedmerdel.fitting.adaptive import Limits, fit_adaptive
 from fedmerdel.fitting.history import History, InTurn, Watch
 from fedmerdel.fitting.initialise import start_labels
+from fedmerdel.fitting.options import Options
 from fedmerdel.fitting.paper import Schedule, fit_paper
 from fedmerdel.fitting.passes import Workers, count_labels, label_rows
-from fedmerdel.fitting.solution import Problem, Solution, pass_on
-from fedmerdel.sums.arrays import IntArray
+from fedmerdel.fitting.solution import Problem, Solution, em_step
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.prior import Prior
-from fedmerdel.sums.similarity import MergeCriterion
 from fedmerdel.sums.sums import Sums
 
 ROUNDING = 1e-10
 """Share of the ELBO by which it may differ where nothing has changed but the order of sums."""
-
-Recipe = Literal["default", "paper"]
-Init = Literal["divide", "kmodes", "random"] | IntArray
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to fit.
-
-    Attributes
-    ----------
-    recipe : {"default", "paper"}
-        Which search.
-    init : {"divide", "kmodes", "random"} or int64 array (N,)
-        Where each start begins; "divide" is the default recipe's own.
-    laps, merge_criterion
-        Of the paper's recipe.
-    tol : float
-        Nats, in all, that a pass may still add at the end.
-    max_iter : int
-        Most passes over all rows.
-    n_init : int
-        Starts.
-    thorough : bool
-        Of the default recipe: try merges that need passes to pay. A site does not: what
-        its few rows can't tell apart, all sites' rows together may.
-    """
-
-    recipe: Recipe
-    init: Init
-    laps: int | None
-    merge_criterion: MergeCriterion
-    tol: float
-    max_iter: int
-    n_init: int
-    thorough: bool = True
 
 
 class Fit(NamedTuple):
@@ -101,7 +63,7 @@ def fit_mixture(
         with watched.part(start) as part:
             return _fit_once(problem._replace(workers=workers), options, starts[start], part)
 
-    fits = problem.workers.apart(options.n_init, fit_from)
+    fits = problem.workers.side_by_side(options.n_init, fit_from)
     return max(fits, key=lambda fit: fit.elbo)
 
 
@@ -153,7 +115,7 @@ def drop_empty(problem: Problem, solution: Solution, history: History) -> Soluti
         if np.array_equal(kept & stay, kept):
             continue
         clusters = np.flatnonzero((kept & stay)[kept])
-        tried = pass_on(problem, solution.stats.take(clusters), solution.prior)
+        tried = em_step(problem, solution.stats.take(clusters), solution.prior)
         if tried.elbo >= solution.elbo - ROUNDING * abs(solution.elbo):
             solution, kept = tried, kept & stay
             history.add_pass(solution.elbo, solution.n_clusters)

@@ -13,7 +13,8 @@ from fedmerdel.fitting.solution import Problem
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 
-MAX_KMODES_ROUNDS = 10
+KMODES_STEPS = 10
+"""Most times that rows change their mode."""
 
 
 def start_labels(
@@ -38,7 +39,7 @@ def kmodes_labels(problem: Problem, n_clusters: int, rng: np.random.Generator) -
     """Cluster by k-modes (Chaturvedi 2001), the paper's start.
 
     Rows go to the mode they differ from in the fewest variables, ties to a cluster
-    drawn anew in each round; then each mode becomes the most frequent level of each
+    drawn anew in each step; then each mode becomes the most frequent level of each
     variable among its rows. The first modes are rows drawn at random.
     """
     rows, prior = problem.rows, problem.prior
@@ -46,7 +47,7 @@ def kmodes_labels(problem: Problem, n_clusters: int, rng: np.random.Generator) -
     seeds = rng.choice(counting, size=min(n_clusters, len(counting)), replace=False)
     labels = np.full(rows.n_rows, -1, dtype=np.int64)
     labels[seeds] = np.arange(len(seeds))
-    for _ in range(MAX_KMODES_ROUNDS):
+    for _ in range(KMODES_STEPS):
         stats = count_labels(rows, labels, n_clusters, problem.workers)
         matches = _is_mode(stats.S, prior.offsets).astype(np.float64)
         # A part of a mismatch, different for each cluster, decides ties.

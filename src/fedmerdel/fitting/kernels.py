@@ -77,7 +77,7 @@ def log_rho_block(
         for k in range(n_clusters):
             acc[k] = first[k]
         g = 1
-        while g + 3 < n_codes:  # four codes a round: fewer loads and stores of acc
+        while g + 3 < n_codes:  # four codes at a time: fewer loads and stores of acc
             t0 = table[base[g] + codes[n, g]]
             t1 = table[base[g + 1] + codes[n, g + 1]]
             t2 = table[base[g + 2] + codes[n, g + 2]]

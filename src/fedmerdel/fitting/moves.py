@@ -7,16 +7,20 @@ their gain, a bound or an estimate, tried with a few passes, and kept if the ELB
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from fedmerdel.fitting.halving import propose_halves
 from fedmerdel.fitting.history import History, MoveKind
-from fedmerdel.fitting.passes import delete_costs, label_rows, overlaps
-from fedmerdel.fitting.solution import Problem, Solution, pass_on
-from fedmerdel.fitting.splits import Halves, propose_halves
+from fedmerdel.fitting.passes import count_labels, delete_costs, label_rows, overlaps
+from fedmerdel.fitting.solution import Problem, Solution, em_step
 from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.cuts import split_gains
 from fedmerdel.sums.divergence import delete_gains
 from fedmerdel.sums.elbo import all_pairs, merge_gains
 from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.halves import FirstHalves
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
@@ -34,6 +38,28 @@ SMALL_CLUSTER = 0.05
 
 SWAP_CANDIDATES = 10
 """Pairs whose overlap is counted to find the cheapest merge."""
+
+
+class Splits(NamedTuple):
+    """What splitting each of K clusters would bring, for the rows labelled with it.
+
+    Attributes
+    ----------
+    whole : Sums
+        The clusters of labelled rows.
+    first : FirstHalves
+        Their first halves.
+    gain : float64 array (K,)
+        What each split adds to the ELBO.
+    """
+
+    whole: Sums
+    first: FirstHalves
+    gain: FloatArray
+
+    def made(self, stats: Sums, chosen: IntArray) -> Sums:
+        """Return the clusters with the chosen ones replaced by their halves, which go last."""
+        return stats.without(chosen).joined(self.first.both(self.whole, chosen))
 
 
 def merge_moves(problem: Problem, solution: Solution, history: History) -> Solution:
@@ -56,7 +82,7 @@ def merge_moves(problem: Problem, solution: Solution, history: History) -> Solut
         gone |= {a, b}
     if not gone:
         return solution
-    solution = pass_on(problem, stats, solution.prior)
+    solution = em_step(problem, stats, solution.prior)
     history.add_pass(solution.elbo, solution.n_clusters)
     return solution
 
@@ -101,20 +127,30 @@ def split_moves(
     Where there are as many clusters as there may be, the best split is tried with the
     cheapest merge of two others, if both together promise a gain.
     """
-    labels = label_rows(problem.rows, solution.theta, problem.workers)
-    halves = propose_halves(problem, solution.prior, labels, solution.n_clusters, HALVES_STEPS, rng)
-    order = np.argsort(-halves.gain, kind="stable")
-    promising = order[halves.gain[order] > 0]
+    splits = propose_splits(problem, solution, HALVES_STEPS, rng)
+    order = np.argsort(-splits.gain, kind="stable")
+    promising = order[splits.gain[order] > 0]
     free = max_clusters - solution.n_clusters
     if len(promising) == 0:
         return solution
     if free == 0:
-        return _try_swap(problem, solution, halves, int(promising[0]), history)
+        return _try_swap(problem, solution, splits, int(promising[0]), history)
     chosen = promising[:free]
-    tried = _try_splits(problem, solution, halves, chosen, history)
+    tried = _try_splits(problem, solution, splits, chosen, history)
     if tried is solution and len(chosen) > 1:
-        tried = _try_splits(problem, solution, halves, chosen[:1], history)
+        tried = _try_splits(problem, solution, splits, chosen[:1], history)
     return tried
+
+
+def propose_splits(
+    problem: Problem, solution: Solution, steps: int, rng: np.random.Generator
+) -> Splits:
+    """Propose a split of every cluster, after some E and M steps inside each."""
+    (rows, _, workers, _), prior = problem, solution.prior
+    labels = label_rows(rows, solution.theta, workers)
+    whole = count_labels(rows, labels, solution.n_clusters, workers)
+    first = propose_halves(rows, labels, whole, prior, workers, rng, steps=steps, give_up=True)
+    return Splits(whole, first, split_gains(whole, first, prior))
 
 
 def delete_bounds(problem: Problem, stats: Sums, prior: Prior) -> FloatArray:
@@ -142,15 +178,15 @@ def _candidate_merges(
 
 
 def _try_splits(
-    problem: Problem, solution: Solution, halves: Halves, chosen: IntArray, history: History
+    problem: Problem, solution: Solution, splits: Splits, chosen: IntArray, history: History
 ) -> Solution:
-    stats = halves.applied(solution.stats, chosen)
+    stats = splits.made(solution.stats, chosen)
     clusters = tuple(int(k) for k in chosen)
     return _try(problem, solution, stats, "split", clusters, history)
 
 
 def _try_swap(
-    problem: Problem, solution: Solution, halves: Halves, k: int, history: History
+    problem: Problem, solution: Solution, splits: Splits, k: int, history: History
 ) -> Solution:
     pairs = all_pairs(solution.n_clusters)
     pairs = pairs[(pairs != k).all(axis=1)]
@@ -160,12 +196,12 @@ def _try_swap(
     best = np.argsort(-gains, kind="stable")[:SWAP_CANDIDATES]
     Q = overlaps(problem.rows, solution.theta, pairs[best], problem.workers)
     z = int(np.argmax(gains[best] - Q))
-    if halves.gain[k] + gains[best[z]] - Q[z] <= 0:
+    if splits.gain[k] + gains[best[z]] - Q[z] <= 0:
         return solution
     a, b = (int(c) for c in pairs[best[z]])
-    kept = np.setdiff1d(np.arange(solution.n_clusters), (k, a, b))
-    stats = solution.stats.take(kept).joined(halves.stats.take(np.array((2 * k, 2 * k + 1))))
-    stats = stats.joined(solution.stats.take(np.array((a, b))))
+    split, merged = np.array([k]), np.array([a, b])
+    stats = solution.stats.without(np.array([k, a, b]))
+    stats = stats.joined(splits.first.both(splits.whole, split)).joined(solution.stats.take(merged))
     stats = stats.merged(stats.n_clusters - 2, stats.n_clusters - 1, overlap=Q[z])
     return _try(problem, solution, stats, "swap", (k, a, b), history)
 
@@ -183,10 +219,10 @@ def _try(
     Passes go on while the ELBO is below and some more passes that gain as much as the
     last one would bring it above.
     """
-    tried = pass_on(problem, stats, solution.prior)
+    tried = em_step(problem, stats, solution.prior)
     n_passes, step = 1, np.inf
     while tried.elbo <= solution.elbo and HORIZON * step > solution.elbo - tried.elbo:
-        last, tried = tried, pass_on(problem, tried.stats, tried.prior)
+        last, tried = tried, em_step(problem, tried.stats, tried.prior)
         n_passes, step = n_passes + 1, tried.elbo - last.elbo
     sizes = (solution.n_clusters, tried.n_clusters)
     elbos = (solution.elbo, tried.elbo)

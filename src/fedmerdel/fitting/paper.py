@@ -8,10 +8,10 @@ import numpy as np
 
 from fedmerdel.fitting.history import History
 from fedmerdel.fitting.passes import label_rows
-from fedmerdel.fitting.solution import Problem, Solution, pass_on
+from fedmerdel.fitting.solution import Problem, Solution, em_step
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.sums.arrays import IntArray
-from fedmerdel.sums.similarity import CRITERIA, MIN_CORRELATION, MergeCriterion
+from fedmerdel.sums.similarity import LIKENESS, MIN_CORRELATION, MergeCriterion
 from fedmerdel.sums.sums import Sums
 
 N_CANDIDATES = 3
@@ -54,7 +54,7 @@ def fit_paper(
     history: History,
 ) -> tuple[Solution, bool]:
     """Run MerDel (section 4) from the statistics of a start; say whether it converged."""
-    solution = pass_on(problem, start, problem.prior)
+    solution = em_step(problem, start, problem.prior)
     history.add_pass(solution.elbo, solution.n_clusters)
     still = 0
     while history.n_iter < schedule.max_iter:
@@ -63,7 +63,7 @@ def fit_paper(
             if history.n_iter >= schedule.max_iter:
                 return solution, False
             last = solution.elbo
-            solution = pass_on(problem, solution.stats, solution.prior)
+            solution = em_step(problem, solution.stats, solution.prior)
             history.add_pass(solution.elbo, solution.n_clusters)
             still = still + 1 if abs(solution.elbo - last) < schedule.tol else 0
         if schedule.laps is not None:
@@ -93,7 +93,7 @@ def _merge(
     a, b = pair
     # The M step on r_a + r_b needs T and S alone; the entropy term plays no part in it.
     together = solution.stats.merged(a, b, overlap=0.0)
-    merged = pass_on(problem, together, solution.prior)
+    merged = em_step(problem, together, solution.prior)
     elbos = (solution.elbo, merged.elbo)
     accepted = history.add_move(
         "merge", pair, elbos, (solution.n_clusters, merged.n_clusters), n_passes=1
@@ -115,8 +115,8 @@ def _delete(
     rows = problem.rows
     labels = label_rows(rows, solution.theta, problem.workers)
     not_its_own = PackedRows(rows.codes, np.where(labels == k, 0.0, rows.weights), rows.packing)
-    kept = pass_on(problem._replace(rows=not_its_own, learning=None), others, solution.prior)
-    deleted = pass_on(problem, kept.stats, solution.prior)
+    kept = em_step(problem._replace(rows=not_its_own, learning=None), others, solution.prior)
+    deleted = em_step(problem, kept.stats, solution.prior)
     elbos = (solution.elbo, deleted.elbo)
     accepted = history.add_move(
         "delete", (k,), elbos, (solution.n_clusters, deleted.n_clusters), n_passes=2
@@ -134,7 +134,7 @@ def merge_candidate(
     if criterion == "random":
         choice = rng.integers(len(first))
         return int(first[choice]), int(second[choice])
-    alike = CRITERIA[criterion](solution.stats, solution.prior)[first, second]
+    alike = LIKENESS[criterion](solution.stats, solution.prior)[first, second]
     top = np.argsort(-alike, kind="stable")[:N_CANDIDATES]
     if criterion == "correlation":
         top = top[alike[top] > MIN_CORRELATION]

@@ -66,8 +66,8 @@ class Workers:
         """Call ``work(start, stop)`` for each chunk of the rows."""
         deque(self.over_chunks(n_rows, work), maxlen=0)
 
-    def apart(self, n_tasks: int, work: Callable[[int, Workers], Part]) -> list[Part]:
-        """Return ``work(task, workers)`` of each task; tasks run side by side.
+    def side_by_side(self, n_tasks: int, work: Callable[[int, Workers], Part]) -> list[Part]:
+        """Return ``work(task, workers)`` of each task; tasks run at the same time.
 
         Each is given threads of its own: one of this pool that waited for another of it
         could wait for ever.
@@ -85,7 +85,7 @@ class Workers:
 
 def expect_and_count(rows: PackedRows, theta: Expectations, workers: Workers) -> Sums:
     """E step with these expectations, and the statistics of its responsibilities."""
-    table = build_table(theta, rows.packing)
+    table = build_table(*theta, rows.packing)
     base = rows.packing.state_offsets
 
     def work(start: int, stop: int) -> tuple[FloatArray, FloatArray]:
@@ -94,7 +94,7 @@ def expect_and_count(rows: PackedRows, theta: Expectations, workers: Workers) ->
         return counts, h
 
     counts, h = summed(workers.over_chunks(rows.n_rows, work))
-    return statistics_of(rows, counts, h)
+    return decode_sums(rows, counts, h)
 
 
 def count_together(rows: PackedRows, workers: Workers) -> Sums:
@@ -112,12 +112,12 @@ def count_labels(rows: PackedRows, labels: IntArray, n_clusters: int, workers: W
         return counts, np.zeros(n_clusters)
 
     counts, h = summed(workers.over_chunks(rows.n_rows, work))
-    return statistics_of(rows, counts, h)
+    return decode_sums(rows, counts, h)
 
 
 def label_rows(rows: PackedRows, theta: Expectations, workers: Workers) -> IntArray:
     """Return each row's most probable cluster."""
-    table = build_table(theta, rows.packing)
+    table = build_table(*theta, rows.packing)
     labels = np.empty(rows.n_rows, dtype=np.int64)
 
     def work(start: int, stop: int) -> None:
@@ -130,7 +130,7 @@ def label_rows(rows: PackedRows, theta: Expectations, workers: Workers) -> IntAr
 
 def log_evidence(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
     """Return ``ln sum_k rho_nk`` of each row."""
-    table = build_table(theta, rows.packing)
+    table = build_table(*theta, rows.packing)
     out = np.empty(rows.n_rows)
 
     def work(start: int, stop: int) -> None:
@@ -143,7 +143,7 @@ def log_evidence(rows: PackedRows, theta: Expectations, workers: Workers) -> Flo
 
 def responsibilities(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
     """Return the N x K responsibilities: for people, never needed by a fit."""
-    table = build_table(theta, rows.packing)
+    table = build_table(*theta, rows.packing)
     r = np.empty((rows.n_rows, theta.n_clusters))
 
     def work(start: int, stop: int) -> None:
@@ -158,7 +158,7 @@ def overlaps(
     rows: PackedRows, theta: Expectations, pairs: IntArray, workers: Workers
 ) -> FloatArray:
     """Return ``Q(a, b)`` of each pair for the responsibilities of these expectations."""
-    table = build_table(theta, rows.packing)
+    table = build_table(*theta, rows.packing)
 
     def work(start: int, stop: int) -> tuple[FloatArray]:
         base = rows.packing.state_offsets
@@ -181,7 +181,7 @@ def overlap_matrix(rows: PackedRows, theta: Expectations, workers: Workers) -> F
 
 def delete_costs(rows: PackedRows, theta: Expectations, workers: Workers) -> FloatArray:
     """Return ``sum_n w_n ln(1 - r_nk)`` of each cluster."""
-    table = build_table(theta, rows.packing)
+    table = build_table(*theta, rows.packing)
 
     def work(start: int, stop: int) -> tuple[FloatArray]:
         base = rows.packing.state_offsets
@@ -201,7 +201,7 @@ def summed(parts: Iterator[tuple[FloatArray, ...]]) -> tuple[FloatArray, ...]:
     return totals
 
 
-def statistics_of(rows: PackedRows, counts: FloatArray, h: FloatArray) -> Sums:
-    """Decode summed counts. Every row has one state of the first code: T is their sum."""
+def decode_sums(rows: PackedRows, counts: FloatArray, h: FloatArray) -> Sums:
+    """Decode counts over states. Every row has one state of the first code: T is their sum."""
     T = counts[: rows.packing.n_states[0]].sum(axis=0)
     return Sums(T, decode_counts(counts, rows.packing), h)

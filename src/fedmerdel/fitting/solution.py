@@ -71,8 +71,8 @@ def make_problem(
     return Problem(rows, learning.start(prior), workers, learning)
 
 
-def pass_on(problem: Problem, stats: Sums, prior: Prior) -> Solution:
-    """M step on these statistics, a pass over the rows, and what it teaches of the prior.
+def em_step(problem: Problem, stats: Sums, prior: Prior) -> Solution:
+    """M step on these statistics, E step over the rows, and what is learned of the prior.
 
     Never lowers the ELBO of the statistics under the prior.
     """

@@ -18,9 +18,9 @@ from scipy.special import digamma, gammaln
 
 from fedmerdel.errors import DataError
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.expectations import expected_log_levels
-from fedmerdel.sums.levels import ln_beta
+from fedmerdel.sums.levels import expected_log_levels
 from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.special import ln_beta
 from fedmerdel.sums.sums import Sums
 
 

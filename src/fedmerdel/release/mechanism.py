@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
-from fedmerdel.sums.cuts import FirstHalves
 from fedmerdel.sums.expectations import Expectations
+from fedmerdel.sums.halves import FirstHalves
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 

@@ -17,7 +17,7 @@ from fedmerdel.release.sheets import HALVES, counts_sheet, read_counts
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.cuts import FirstHalves
+from fedmerdel.sums.halves import FirstHalves
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

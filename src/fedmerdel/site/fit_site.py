@@ -10,7 +10,7 @@ import numpy as np
 
 from fedmerdel.errors import DataError, NotConvergedWarning
 from fedmerdel.fitting.passes import Workers
-from fedmerdel.fitting.solution import Problem, pass_on
+from fedmerdel.fitting.solution import Problem, em_step
 from fedmerdel.options import thread_count
 from fedmerdel.progress import shown
 from fedmerdel.records.packing import PackedRows
@@ -170,6 +170,6 @@ def _absorb(
         if study.small_clusters == "withhold" or not small.any() or len(small) == 1:
             return fitted, small, absorbed
         k = int(np.flatnonzero(small)[np.argmin(T[small])])
-        stats = pass_on(problem, fitted.sums.without(k), fitted.prior).stats
+        stats = em_step(problem, fitted.sums.without(k), fitted.prior).stats
         fitted = count_fit(problem, stats, fitted.prior)
         absorbed += 1

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedmerdel.fitting.fit import Options, fit_mixture
+from fedmerdel.fitting.fit import fit_mixture
 from fedmerdel.fitting.history import History
+from fedmerdel.fitting.options import Options
 from fedmerdel.fitting.passes import Workers, expect_and_count, overlap_matrix
-from fedmerdel.fitting.solution import Problem, make_problem, pass_on
+from fedmerdel.fitting.solution import Problem, em_step, make_problem
 from fedmerdel.options import chosen_tolerance
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.packing import PackedRows, repack
@@ -144,7 +145,7 @@ def fit_in_batches(
     problem = make_problem(rows, prior, workers, learned)
     stats, found = merged_statistics(local, largest[: prior.n_components]), problem.prior
     for _ in range(BATCH_PASSES):
-        _, stats, _, found = pass_on(problem, stats, found)
+        _, stats, _, found = em_step(problem, stats, found)
     return count_fit(problem, stats, found)._replace(
         n_iter=max(fit.n_iter for fit in fits), converged=all(fit.converged for fit in fits)
     )

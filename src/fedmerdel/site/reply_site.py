@@ -26,6 +26,7 @@ from fedmerdel.study.priors import study_prior
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.sums import Sums
 
 
 def reply_site(
@@ -127,7 +128,7 @@ def release_reply(
         evidence=mechanism.protect_evidence(
             float(rows.weights @ log_evidence(rows, theta, workers))
         ),
-        moves=mechanism.protect_moves(lambda: _moves(study, broadcast, site, rows, workers)),
+        moves=mechanism.protect_moves(lambda: _moves(study, broadcast, site, rows, sums, workers)),
     )
     return Release(reply, protected.changes)
 
@@ -142,7 +143,7 @@ def _prior(study: Study, broadcast: Broadcast) -> Prior:
 
 
 def _moves(
-    study: Study, broadcast: Broadcast, site: str, rows: PackedRows, workers: Workers
+    study: Study, broadcast: Broadcast, site: str, rows: PackedRows, sums: Sums, workers: Workers
 ) -> MoveSums:
     """Count halves along the cuts that were sent, or as the rows suggest where none was."""
     theta, uncut = broadcast.clusters, broadcast.uncut
@@ -151,7 +152,7 @@ def _moves(
         # Sites draw different numbers from one seed, each the same ones every time.
         seed = np.random.SeedSequence([study.seed, broadcast.number, *site.encode("utf-8")])
         rng = np.random.default_rng(seed)
-        proposed = propose_halves(rows, theta, _prior(study, broadcast), workers, rng)
+        proposed = propose_halves(rows, theta, sums, _prior(study, broadcast), workers, rng)
         halves = proposed if halves is None else proposed.where(uncut, halves)
     assert halves is not None
     return MoveSums(halves, delete_costs(rows, theta, workers))

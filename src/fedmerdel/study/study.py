@@ -19,9 +19,9 @@ from fedmerdel.study.level_prior import checked_prior, chosen_way
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
 from fedmerdel.study.study_file import FORMAT, SECTION_OF, read_study, study_bytes
 from fedmerdel.study.study_text import study_text
+from fedmerdel.sums.similarity import MergeCriterion
 
 RECIPES = ("default", "paper")
-MERGE_CRITERIA = ("correlation", "kl", "bhattacharyya", "random")
 SMALL_CLUSTERS = ("absorb", "withhold")
 MISSING_WAYS = get_args(Missing)
 
@@ -93,7 +93,7 @@ class Study:
     max_clusters: int = 20
     recipe: Literal["default", "paper"] = "default"
     laps: int | None = 5
-    merge_criterion: Literal["correlation", "kl", "bhattacharyya", "random"] = "correlation"
+    merge_criterion: MergeCriterion = "correlation"
     alpha: float = 0.01
     prior: Any = None
     variable_selection: bool = False
@@ -117,7 +117,7 @@ class Study:
         if self.laps is not None:
             self._set("laps", _whole("laps", self.laps, 0))
         _choice("recipe", self.recipe, RECIPES)
-        _choice("merge_criterion", self.merge_criterion, MERGE_CRITERIA)
+        _choice("merge_criterion", self.merge_criterion, get_args(MergeCriterion))
         _choice("small_clusters", self.small_clusters, SMALL_CLUSTERS)
         _choice("missing", self.missing, MISSING_WAYS)
         self._set("codebook", self._checked_codebook())

@@ -17,12 +17,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.elbo import cluster_evidence
-from fedmerdel.sums.expectations import expected_log_levels
+from fedmerdel.sums.halves import FirstHalves, second_halves
+from fedmerdel.sums.levels import expected_log_levels
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
@@ -44,55 +44,6 @@ class Cuts(NamedTuple):
     def take(self, clusters: IntArray) -> Cuts:
         """Return the cuts of these clusters, in this order."""
         return Cuts(self.offset[clusters], self.direction[clusters])
-
-
-class FirstHalves(NamedTuple):
-    """Counts of the first half of each cluster; the cluster's own leave the second.
-
-    Attributes
-    ----------
-    T : float64 array (K,)
-        Rows.
-    S : float64 array (K, M)
-        Rows at each level.
-    blur : float64 array (K,)
-        The overlap Q of the two halves; a lower bound of it gives one of the gain.
-    """
-
-    T: FloatArray
-    S: FloatArray
-    blur: FloatArray
-
-    def take(self, clusters: IntArray) -> FirstHalves:
-        """Return the halves of these clusters, in this order."""
-        return FirstHalves(self.T[clusters], self.S[clusters], self.blur[clusters])
-
-    def where(self, chosen: NDArray[np.bool_], others: FirstHalves) -> FirstHalves:
-        """Return these halves of the chosen clusters, and the others' of the rest."""
-        return FirstHalves(
-            np.where(chosen, self.T, others.T),
-            np.where(chosen[:, None], self.S, others.S),
-            np.where(chosen, self.blur, others.blur),
-        )
-
-    def divide(self, stats: Sums, chosen: IntArray) -> Sums:
-        """Return the clusters with the chosen ones replaced by their halves, which go last.
-
-        A cluster's entropy term loses the blur; its halves share the rest by their rows.
-        """
-        kept = np.setdiff1d(np.arange(stats.n_clusters), chosen)
-        second_T, second_S = second_halves(stats, self)
-        T = np.stack([self.T[chosen], second_T[chosen]], axis=1)
-        S = np.stack([self.S[chosen], second_S[chosen]], axis=1)
-        share = T / np.maximum(T.sum(axis=1, keepdims=True), 1e-300)
-        h = (stats.h[chosen] - self.blur[chosen])[:, None] * share
-        halves = Sums(T.ravel(), S.reshape(-1, S.shape[2]), h.ravel())
-        return stats.take(kept).joined(halves)
-
-
-def second_halves(stats: Sums, first: FirstHalves) -> tuple[FloatArray, FloatArray]:
-    """Return T and S of what the first halves leave of the clusters."""
-    return np.maximum(stats.T - first.T, 0.0), np.maximum(stats.S - first.S, 0.0)
 
 
 def split_gains(stats: Sums, first: FirstHalves, prior: Prior) -> FloatArray:

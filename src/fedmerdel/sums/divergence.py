@@ -7,8 +7,8 @@ from scipy.special import digamma
 
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.expectations import expectations
-from fedmerdel.sums.levels import ln_beta
 from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.special import ln_beta
 from fedmerdel.sums.sums import Sums
 
 

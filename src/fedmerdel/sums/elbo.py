@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.levels import ln_beta
 from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.special import ln_beta
 from fedmerdel.sums.sums import Sums
 
 

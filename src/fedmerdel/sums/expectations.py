@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import digamma
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.levels import sum_levels
+from fedmerdel.sums.levels import expected_log_levels
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
@@ -42,12 +42,6 @@ def expectations(stats: Sums, prior: Prior) -> Expectations:
     log_levels = expected_log_levels(prior.posterior(stats.S), prior.offsets)
     # The background's part of a row (equation rhodef2) is the same in every cluster.
     return Expectations(expected_log_weights(stats.T, prior), prior.explained(log_levels))
-
-
-def expected_log_levels(eps: FloatArray, offsets: IntArray) -> FloatArray:
-    """Return ``E[ln phi]`` under Dirichlets with these parameters (equation Ephi): (..., M)."""
-    totals = digamma(sum_levels(eps, offsets))
-    return np.asarray(digamma(eps) - np.repeat(totals, np.diff(offsets), axis=-1))
 
 
 def expected_log_weights(T: FloatArray, prior: Prior) -> FloatArray:

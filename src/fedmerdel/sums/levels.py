@@ -1,4 +1,4 @@
-"""Arrays over the levels of all variables, one variable after the other: sums, means, betas.
+"""Arrays over the levels of all variables, one variable after the other, and Dirichlets on them.
 
 ``offsets`` (P + 1,) says where each variable's levels start, and where the last one's end.
 """
@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import digamma
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.special import ln_betas
 
 
 def sum_levels(by_level: FloatArray, offsets: IntArray) -> FloatArray:
@@ -35,12 +34,7 @@ def level_shares(S: FloatArray, offsets: IntArray) -> FloatArray:
     return level_means(S.reshape(-1, S.shape[-1]).sum(axis=0), offsets)
 
 
-def ln_beta(eps: FloatArray, offsets: IntArray) -> FloatArray:
-    """``sum_j ln B(eps_j)``, B the multivariate beta function: (..., M) to (...)."""
-    flat = np.ascontiguousarray(eps, dtype=np.float64).reshape(-1, eps.shape[-1])
-    return np.asarray(ln_betas(flat, offsets).reshape(eps.shape[:-1]))
-
-
-def ln_beta_by_variable(eps: FloatArray, offsets: IntArray) -> FloatArray:
-    """``ln B(eps_j)`` of each variable: (..., M) to (..., P)."""
-    return np.asarray(sum_levels(gammaln(eps), offsets) - gammaln(sum_levels(eps, offsets)))
+def expected_log_levels(eps: FloatArray, offsets: IntArray) -> FloatArray:
+    """Return ``E[ln phi]`` under Dirichlets with these parameters (equation Ephi): (..., M)."""
+    totals = digamma(sum_levels(eps, offsets))
+    return np.asarray(digamma(eps) - np.repeat(totals, np.diff(offsets), axis=-1))

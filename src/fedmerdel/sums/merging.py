@@ -92,8 +92,8 @@ class Merging:
     def gains_without_overlap(self, a: int, others: IntArray) -> FloatArray:
         """Return what each of these merges would gain if no row were in both groups."""
         T, S = self.T[a] + self.T[others], self.S[a] + self.S[others]
-        apart = self.evidence[a] + self.evidence[others]
-        return np.asarray(cluster_evidence(T, S, self.prior) - apart)
+        single = self.evidence[a] + self.evidence[others]
+        return np.asarray(cluster_evidence(T, S, self.prior) - single)
 
     def overlap(self, a: int, b: int) -> float:
         """Return at least Q(a, b): the sum over clusters of a and b at the same site."""
@@ -107,7 +107,7 @@ class Merging:
             total += float(self.local.overlaps[site][np.ix_(in_a, in_b)].sum())
         return total
 
-    def apart(self, a: int) -> IntArray:
+    def without_shared_site(self, a: int) -> IntArray:
         """Return the groups that share no site with group ``a``."""
         shared = (self.sites & self.sites[a]).any(axis=1)
         return np.flatnonzero(self.alive & ~shared)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedmerdel.sums.cuts import FirstHalves, second_halves, split_gains
+from fedmerdel.sums.cuts import split_gains
 from fedmerdel.sums.elbo import cluster_evidence
+from fedmerdel.sums.halves import FirstHalves, second_halves
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 

@@ -15,7 +15,7 @@ from fedmerdel.sums.elbo import all_pairs, cluster_evidence
 from fedmerdel.sums.learning import Learned, Learning, learning_of, settled
 from fedmerdel.sums.merging import LocalClusters, Merging, merged_statistics
 from fedmerdel.sums.prior import Prior
-from fedmerdel.sums.similarity import CRITERIA, MIN_CORRELATION, MergeCriterion
+from fedmerdel.sums.similarity import LIKENESS, MIN_CORRELATION, MergeCriterion
 from fedmerdel.sums.sums import Sums
 
 Search = Literal["exact", "tree", "greedy", "random"]
@@ -32,7 +32,7 @@ SWEEPS = 30
 LEAST_GAIN = 1e-6
 """Nats that a change must gain: less is rounding."""
 
-ROUNDS = 5
+PRIOR_UPDATES = 5
 """Most times that the prior is learned anew and the groups are gone over."""
 
 CLEAR = 0.02
@@ -74,7 +74,7 @@ def _best_groups(
         merging = Merging(local, prior)
         merge_best_first(merging)
         groups = merging.groups
-    for _ in range(ROUNDS):
+    for _ in range(PRIOR_UPDATES):
         last = groups
         prior = settled(learning, merged_statistics(local, groups).S, prior)
         moved = move_singly(local, prior, groups)
@@ -132,7 +132,7 @@ def merge_best_first(merging: Merging) -> None:
     n = len(merging.T)
     gains = np.full((n, n), -np.inf)
     for a in range(n):
-        others = merging.apart(a)
+        others = merging.without_shared_site(a)
         others = others[others > a]
         if len(others):
             gains[a, others] = gains[others, a] = merging.gains(a, others)
@@ -143,7 +143,7 @@ def merge_best_first(merging: Merging) -> None:
         merging.merge(a, b)
         gains[[a, b]] = -np.inf
         gains[:, [a, b]] = -np.inf
-        others = merging.apart(a)
+        others = merging.without_shared_site(a)
         if len(others):
             gains[a, others] = gains[others, a] = merging.gains(a, others)
         best = gains.max(axis=1)
@@ -299,4 +299,4 @@ def _likeness(
     if criterion == "random":
         return rng.random((len(groups), len(groups)))
     stats = Sums(merging.T[groups], merging.S[groups], np.zeros(len(groups)))
-    return CRITERIA[criterion](stats, merging.prior)
+    return LIKENESS[criterion](stats, merging.prior)

@@ -17,9 +17,9 @@ import numpy as np
 from scipy.special import betaln, digamma, expit, xlogy
 
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.expectations import expected_log_levels
-from fedmerdel.sums.levels import level_shares, ln_beta_by_variable, sum_levels
+from fedmerdel.sums.levels import expected_log_levels, level_shares, sum_levels
 from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.special import ln_beta_by_variable
 
 A = 2.0
 """Both parameters of the Beta prior on delta_j (appendix G.2)."""

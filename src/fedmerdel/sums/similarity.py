@@ -12,12 +12,16 @@ from typing import Literal
 import numpy as np
 
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.expectations import expected_log_levels
-from fedmerdel.sums.levels import ln_beta
+from fedmerdel.sums.levels import expected_log_levels
 from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.special import ln_beta
 from fedmerdel.sums.sums import Sums
 
-MergeCriterion = Literal["correlation", "kl", "bhattacharyya", "random"]
+Likeness = Literal["correlation", "kl", "bhattacharyya"]
+"""How alike two clusters are said to be."""
+
+MergeCriterion = Literal[Likeness, "random"]
+"""How the pair to merge is chosen: one of the most alike, or any."""
 
 MIN_CORRELATION = 0.05
 """Pairs less correlated than this are not proposed (appendix C.1)."""
@@ -60,7 +64,7 @@ def bhattacharyya(stats: Sums, prior: Prior) -> FloatArray:
     return middle - (single[:, None] + single[None, :]) / 2
 
 
-CRITERIA: dict[str, Callable[[Sums, Prior], FloatArray]] = {
+LIKENESS: dict[Likeness, Callable[[Sums, Prior], FloatArray]] = {
     "correlation": correlation,
     "kl": kullback_leibler,
     "bhattacharyya": bhattacharyya,

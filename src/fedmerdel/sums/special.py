@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import gammaln
 
 from fedmerdel.compiled import kernel
+from fedmerdel.sums.arrays import FloatArray, IntArray
 
 _SHIFT = 8.0
 _SAME = 1e-14
@@ -78,3 +80,17 @@ def ln_betas(
             ln_beta -= ln_last
         out[z] = ln_beta
     return out
+
+
+def ln_beta(eps: FloatArray, offsets: IntArray) -> FloatArray:
+    """``sum_j ln B(eps_j)``, B the multivariate beta function: (..., M) to (...)."""
+    flat = np.ascontiguousarray(eps, dtype=np.float64).reshape(-1, eps.shape[-1])
+    return np.asarray(ln_betas(flat, offsets).reshape(eps.shape[:-1]))
+
+
+def ln_beta_by_variable(eps: FloatArray, offsets: IntArray) -> FloatArray:
+    """``ln B(eps_j)`` of each variable: (..., M) to (..., P)."""
+    return np.asarray(
+        np.add.reduceat(gammaln(eps), offsets[:-1], axis=-1)
+        - gammaln(np.add.reduceat(eps, offsets[:-1], axis=-1))
+    )

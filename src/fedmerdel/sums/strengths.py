@@ -21,9 +21,9 @@ from scipy.special import xlogy
 
 from fedmerdel.compiled import kernel
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.levels import level_shares, ln_beta_by_variable, sum_levels
+from fedmerdel.sums.levels import level_shares, sum_levels
 from fedmerdel.sums.prior import Prior
-from fedmerdel.sums.special import digamma_trigamma, ln_gamma
+from fedmerdel.sums.special import digamma_trigamma, ln_beta_by_variable, ln_gamma
 
 COMMON = 3.0
 """Where the common strength is expected, ..."""

@@ -97,9 +97,9 @@ class Sums(NamedTuple):
         }
         return Sums(whole(self.T), whole(self.S), whole(self.h), Q, outcomes)
 
-    def without(self, cluster: int) -> Sums:
-        """Return all clusters but one."""
-        return self.take(np.delete(np.arange(self.n_clusters), cluster))
+    def without(self, clusters: int | IntArray) -> Sums:
+        """Return all clusters but one, or but some."""
+        return self.take(np.delete(np.arange(self.n_clusters), clusters))
 
     def merged(self, a: int, b: int, overlap: float) -> Sums:
         """Return T, S and h with cluster ``b`` poured into cluster ``a``.

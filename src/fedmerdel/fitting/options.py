@@ -1,0 +1,45 @@
+"""How to fit: by which recipe, from where, and until when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fedmerdel.sums.arrays import IntArray
+from fedmerdel.sums.similarity import MergeCriterion
+
+Recipe = Literal["default", "paper"]
+Init = Literal["divide", "kmodes", "random"] | IntArray
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to fit.
+
+    Attributes
+    ----------
+    recipe : {"default", "paper"}
+        Which search.
+    init : {"divide", "kmodes", "random"} or int64 array (N,)
+        Where each start begins; "divide" is the default recipe's own.
+    laps, merge_criterion
+        Of the paper's recipe.
+    tol : float
+        Nats, in all, that a pass may still add at the end.
+    max_iter : int
+        Most passes over all rows.
+    n_init : int
+        Starts.
+    thorough : bool
+        Of the default recipe: try merges that need passes to pay. A site does not: what
+        its few rows can't tell apart, all sites' rows together may.
+    """
+
+    recipe: Recipe
+    init: Init
+    laps: int | None
+    merge_criterion: MergeCriterion
+    tol: float
+    max_iter: int
+    n_init: int
+    thorough: bool = True
