@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,9 @@ class Said(NamedTuple):
     code: int
     out: str
     err: str
+
+
+Run = Callable[..., Said]
 
 
 def hospital(n_rows: int, share: float, seed: int) -> pd.DataFrame:
@@ -56,11 +60,30 @@ def done(said: Said) -> str:
     return said.out
 
 
+def words(said: Said) -> str:
+    """What a command has said, whatever the width of the screen."""
+    return " ".join(done(said).split())
+
+
 def refused(said: Said, *words: str) -> None:
     assert said.code == 2
     assert said.err.startswith("error: ")
     assert said.err.count("\n") == 1
     assert all(word in said.err for word in words), said.err
+
+
+def first_merge(run: Run, suffix: str = ".csv") -> None:
+    """From the tables to the centre's folder: study, fits, merge."""
+    done(run(*INIT))
+    for site in SITES:
+        done(run("fit", "study.toml", f"{site}{suffix}", "--site", site, "-o", f"{site}-0"))
+    done(run("merge", "study.toml", *(f"{site}-0" for site in SITES), "-o", "centre-0"))
+
+
+def reply(run: Run, centre: str, site: str, output: str, suffix: str = ".csv") -> Said:
+    """Let a site reply to the broadcast in a centre's folder."""
+    sent = f"{centre}/broadcast"
+    return run("reply", "study.toml", sent, f"{site}{suffix}", "--site", site, "-o", output)
 
 
 def files(folder: Path) -> set[str]:

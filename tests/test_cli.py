@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from fedmerdel import Study, draft_study
-from tests.command_line import INIT, NAMES, SITES, done, files, hospital
+from tests.command_line import (
+    INIT,
+    NAMES,
+    SITES,
+    done,
+    files,
+    first_merge,
+    hospital,
+    refused,
+    words,
+)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -39,11 +50,13 @@ def test_the_whole_story(run, tmp_path: Path, suffix: str, packed: str) -> None:
         assert site in out
 
     targets = [f"out-{site}{packed}" for site in SITES]
-    out = done(run("merge", "study.toml", *targets, "-o", "model"))
+    out = done(run("merge", "study.toml", *targets, "-o", "centre"))
     assert "3 sites became 2 clusters" in " ".join(out.split())
-    assert "Next: fedmerdel describe model" in out
+    assert "centre stays here" in " ".join(out.split())
+    assert "centre/model may be sent to the sites" in " ".join(out.split())
+    assert "Next: fedmerdel describe centre" in out
 
-    out = done(run("describe", "model"))
+    out = done(run("describe", "centre"))
     assert "Cluster 0: " in out
     assert "Cluster 1: " in out
     assert "diabetes=1" in out
@@ -53,12 +66,13 @@ def test_the_whole_story(run, tmp_path: Path, suffix: str, packed: str) -> None:
     assert "leeds" in out
 
     for labels in ("labels.csv", "labels.parquet"):
-        done(run("assign", "model", f"york{suffix}", "--site", "york", "-o", labels))
+        done(run("assign", "centre/model", f"york{suffix}", "-o", labels))
         found = pd.read_csv(labels) if labels.endswith("csv") else pd.read_parquet(labels)
         assert list(found.columns) == ["patient", "cluster", "probability"]
         assert found["patient"].tolist() == [f"SECRET-1-{n}" for n in range(400)]
         assert found["probability"].between(0.5, 1).all()
-    done(run("assign", "model", f"york{suffix}", "-o", "everyone.csv"))
+    done(run("assign", "centre", f"york{suffix}", "-o", "again.csv"))
+    assert Path("again.csv").read_bytes() == Path("labels.csv").read_bytes()
     assert not any(name.startswith(".") for name in files(tmp_path))
 
 
@@ -73,8 +87,9 @@ def test_a_study_from_a_data_dictionary(run, tmp_path: Path) -> None:
     )
     assert study.label("stroke") == "Has stroke"
     done(run("fit", "study.toml", "leeds.csv", "--site", "leeds", "-o", "leeds"))
-    done(run("merge", "study.toml", "leeds", "-o", "model"))
-    assert "Has diabetes=1" in " ".join(done(run("describe", "model")).split())
+    done(run("merge", "study.toml", "leeds", "-o", "centre"))
+    for folder in ("centre", "centre/model"):
+        assert "Has diabetes=1" in words(run("describe", folder))
 
 
 def test_names_with_brackets_are_shown_as_they_are(run, tmp_path: Path) -> None:
@@ -83,19 +98,20 @@ def test_names_with_brackets_are_shown_as_they_are(run, tmp_path: Path) -> None:
     done(run("init", "odd.csv", "-o", "study.toml"))
     done(run("fit", "study.toml", "odd.csv", "--site", "[bold]", "-o", "odd"))
     assert "[red]" in done(run("review", "odd"))
-    done(run("merge", "study.toml", "odd", "-o", "model"))
-    out = done(run("describe", "model"))
-    assert "[/b]=1" in out
-    assert "[bold] " in out
+    done(run("merge", "study.toml", "odd", "-o", "centre"))
+    for folder in ("centre", "centre/model"):
+        out = done(run("describe", folder))
+        assert "[/b]=1" in out
+        assert ("[bold] " in out) == (folder == "centre")
 
 
 def test_an_empty_folder_is_written_into(run, tmp_path: Path) -> None:
     done(run(*INIT))
-    for name in ("leeds", "model"):
+    for name in ("leeds", "centre"):
         (tmp_path / name).mkdir()
     done(run("fit", "study.toml", "leeds.csv", "--site", "leeds", "-o", "leeds"))
-    done(run("merge", "study.toml", "leeds", "-o", "model"))
-    done(run("describe", "model"))
+    done(run("merge", "study.toml", "leeds", "-o", "centre"))
+    done(run("describe", "centre"))
 
 
 def test_rare_outcomes_are_told_in_a_rehearsal(run, tmp_path: Path) -> None:
@@ -122,8 +138,70 @@ def test_rows_may_be_told_apart_by_a_date(run, tmp_path: Path) -> None:
     text = (tmp_path / "study.toml").read_text().replace('row_id = "patient"', 'row_id = "seen"')
     (tmp_path / "study.toml").write_text(text)
     done(run("fit", "study.toml", "leeds.csv", "--site", "leeds", "-o", "leeds"))
-    done(run("merge", "study.toml", "leeds", "-o", "model"))
+    done(run("merge", "study.toml", "leeds", "-o", "centre"))
     for suffix in (".csv", ".parquet"):
-        done(run("assign", "model", f"leeds{suffix}", "-o", "labels.csv"))
+        done(run("assign", "centre/model", f"leeds{suffix}", "-o", "labels.csv"))
         ids = pd.read_csv("labels.csv", dtype=str)["seen"]
         assert ids[31].startswith("2020-02-01")
+
+
+@pytest.fixture
+def sent(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A site's folder, with a table and the model that the centre has sent, nothing else."""
+    first_merge(run)
+    done(run("report", "centre-0", "-o", "centre.html"))
+    folder = tmp_path / "elsewhere"
+    shutil.copytree("centre-0/model", folder / "model")
+    shutil.copy("york.csv", folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_a_model_alone_tells_of_clusters_and_not_of_sites(run, sent: Path) -> None:
+    at_the_centre = words(run("describe", "../centre-0"))
+    out = words(run("describe", "model"))
+    assert all(site in at_the_centre for site in SITES)
+    assert not any(site in out for site in SITES)
+    assert "at sites" in at_the_centre
+    assert "at sites" not in out
+    for text in ("Cluster 0: ", "Cluster 1: ", "died", "diabetes=1", "2 clusters of 1,200 rows"):
+        assert text in at_the_centre
+        assert text in out
+    done(run("report", "model", "-o", "model.html"))
+    pages = [Path(name).read_text(encoding="utf-8") for name in ("../centre.html", "model.html")]
+    assert all(site in pages[0] for site in SITES)
+    assert not any(site in pages[1] for site in SITES)
+    done(run("name", "model", "--set", "1=Ill"))
+    assert "Ill (cluster 1): " in words(run("describe", "model"))
+
+
+def test_a_model_alone_is_enough_to_assign(run, sent: Path) -> None:
+    assert "400 rows assigned" in words(run("assign", "model", "york.csv", "-o", "labels.csv"))
+    found = pd.read_csv("labels.csv")
+    assert found["patient"].tolist() == [f"SECRET-1-{n}" for n in range(400)]
+    # Sites differ in how frequent the clusters are, and each finds its own weights.
+    shares = {}
+    for site in SITES:
+        done(run("assign", "model", f"../{site}.csv", "-o", "labels.csv"))
+        shares[site] = (pd.read_csv("labels.csv")["cluster"] == 0).mean()
+    by_share = sorted(SITES, key=lambda site: SITES[site])
+    assert sorted(shares, key=lambda site: shares[site]) in (by_share, by_share[::-1])
+    # A model is no broadcast, and no centre.
+    reply = ("reply", "../study.toml", "model", "york.csv", "--site", "york", "-o", "york")
+    refused(run(*reply), "broadcast 'model'")
+    refused(run("step", "model", "../york-0", "-o", "next"), "federation.json")
+
+
+def test_a_study_may_say_that_sites_see_each_others_shares(run, tmp_path: Path) -> None:
+    done(run(*INIT))
+    text = (tmp_path / "study.toml").read_text()
+    assert text.count("site_shares = false") == 1
+    (tmp_path / "study.toml").write_text(text.replace("site_shares = false", "site_shares = true"))
+    for site in ("leeds", "york"):
+        done(run("fit", "study.toml", f"{site}.csv", "--site", site, "-o", site))
+    done(run("merge", "study.toml", "leeds", "york", "-o", "centre"))
+    for folder in ("centre", "centre/model"):
+        out = words(run("describe", folder))
+        assert "at sites" in out
+        assert "leeds" in out
+        assert "york" in out

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fedmerdel.cli import COMMANDS
 from fedmerdel.commands import centre, site
 from tests.command_line import INIT, NAMES, Said, done, files, hospital, refused
 
@@ -19,7 +20,7 @@ from tests.command_line import INIT, NAMES, Said, done, files, hospital, refused
         (["fit"], ["Missing"]),
         (["fit", "study.toml"], ["TABLE"]),
         (["check", "study.toml", "leeds.csv", "--fast"], ["--fast"]),
-        (["merge", "study.toml", "-o", "m"], ["FOLDER"]),
+        (["merge", "study.toml", "-o", "m"], ["SUMMARY"]),
         (
             ["fit", "study.toml", "leeds.csv", "--site", "x", "-o", "m", "--threads", "two"],
             ["--threads"],
@@ -51,13 +52,19 @@ from tests.command_line import INIT, NAMES, Said, done, files, hospital, refused
         (["merge", "study.toml", "leeds", "leeds", "-o", "new"], ["'leeds' is there twice"]),
         (["merge", "other.toml", "leeds", "-o", "new"], ["another study"]),
         (["merge", "study.toml", "nowhere", "-o", "new"], ["'nowhere'"]),
-        (["merge", "study.toml", "leeds", "-o", "leeds"], ["name another folder"]),
+        (["merge", "study.toml", "leeds", "-o", "leeds"], ["no centre's folder", "name another"]),
         (
             ["merge", "study.toml", "leeds", "-o", "new", "--search", "best"],
             ["--search", "'exact'"],
         ),
-        (["describe", "leeds"], ["model.json"]),
-        (["assign", "model", "leeds.csv", "--site", "paris", "-o", "new.csv"], ["'paris'"]),
+        (["describe", "leeds"], ["model 'leeds'"]),
+        (["assign", "model", "leeds.csv", "--site", "paris", "-o", "new.csv"], ["--site"]),
+        (["assign", "leeds", "leeds.csv", "-o", "new.csv"], ["model 'leeds'"]),
+        (["assign", "model/broadcast", "leeds.csv", "-o", "new.csv"], ["model 'model/broadcast'"]),
+        (["merge", "study.toml", "model", "-o", "new"], ["'model'", "no summary and no reply"]),
+        (["merge", "study.toml", "model/model", "-o", "new"], ["no summary and no reply"]),
+        (["review", "model"], ["'model'", "no summary and no reply"]),
+        (["update", "model", "leeds.csv", "--site", "x", "-o", "new"], ["No such command"]),
         (["assign", "model", "leeds.csv", "-o", "new.xlsx"], [".csv or .parquet"]),
         (["assign", "model", "leeds.csv", "-o", "no/new.csv"], ["can't be written"]),
         (["assign", "model", "leeds.csv", "-o", "leeds.csv"], ["the table itself"]),
@@ -91,7 +98,7 @@ def test_refusals(story: Path, run_in_story, arguments: list[str], words: list[s
             ["fit", "study.toml", "leeds.csv", "--site", "x", "-o", "no/new"],
             ["summary 'no/new' can't be written"],
         ),
-        ("merge_sites", ["merge", "study.toml", "leeds", "-o", "leeds"], ["name another folder"]),
+        ("merge_sites", ["merge", "study.toml", "leeds", "-o", "leeds"], ["name another"]),
         ("merge_sites", ["merge", "study.toml", "leeds", "-o", "."], ["can't be written"]),
         ("merge_sites", ["merge", "study.toml", "leeds", "-o", "leeds.csv/m"], ["can't be"]),
         ("assign", ["assign", "model", "leeds.csv", "-o", "new.xlsx"], [".csv or .parquet"]),
@@ -145,9 +152,10 @@ def test_a_warning_is_one_line(run, tmp_path: Path) -> None:
 
 
 def test_every_command_has_help(run) -> None:
-    for command in ("init", "check", "fit", "review", "merge", "assign", "describe"):
+    guide = done(run())
+    for command in COMMANDS:
         assert "Usage: fedmerdel" in done(run(command, "--help"))
-        assert command in done(run())
+        assert command in guide
 
 
 def test_as_a_process(story: Path) -> None:

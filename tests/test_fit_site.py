@@ -26,6 +26,7 @@ from fedmerdel import (
     simulate,
 )
 from fedmerdel.fitting.passes import Workers
+from fedmerdel.release.cells import all_cells
 from fedmerdel.site import local_fit
 from fedmerdel.site.check import check_site
 from fedmerdel.site.fit_site import prepare_release
@@ -37,6 +38,7 @@ from fedmerdel.study.priors import study_prior
 from fedmerdel.sums.elbo import elbo
 from tests.drawn import seeds
 from tests.reference import Dense, e_step, m_step, overlap_matrix, statistics_from
+from tests.site_tables import CODEBOOK, EXACT, N_LEVELS, NAMES, frame_of, level_numbers, study
 
 
 def test_without_a_policy_the_sums_are_exact() -> None:
@@ -93,10 +95,10 @@ def test_what_leaves_obeys_its_policy(
     if policy is EXACT:
         assert summary.n_rows == pytest.approx(n_rows)
         return
-    cells = summary.cells()
+    cells = all_cells(summary.sums, CODEBOOK.level_offsets)
     assert np.all((cells == 0) | (cells >= policy.smallest))
     np.testing.assert_array_equal(cells % max(policy.rounding, 1), 0)
-    (T, S, h), Q = summary.sums, summary.sums.Q
+    T, S, h, Q, _ = summary.sums
     for part in np.split(S, CODEBOOK.level_offsets[1:-1], axis=1):
         rest = T[:, None] - part
         assert np.all((rest == 0) | (rest >= policy.smallest))
@@ -137,7 +139,7 @@ def test_same_seed_same_bytes_on_any_number_of_threads() -> None:
     table = pd.DataFrame(simulate(9000, 20, 5, random_state=0).X).add_prefix("v")
     codebook = Codebook(tuple(Variable(name, ("0", "1"), "integer") for name in table))
     agreed = Study("s", codebook)
-    first, *others = (summary_files(fit_site(agreed, table, "leeds", n_jobs=n)) for n in (1, 1, 2))
+    first, *others = (fit_site(agreed, table, "leeds", n_jobs=n).to_files() for n in (1, 1, 2))
     assert all(other == first for other in others)
 
 
@@ -151,7 +153,7 @@ def test_batches_give_about_what_all_rows_at_once_do(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(local_fit, "BATCH_ROWS", batch)
         summary = fit_site(agreed, table, "leeds")
         assert summary.n_rows == pytest.approx(3000)
-        found[batch] = summary, assign(merge_sites(agreed, [summary]), table).labels
+        found[batch] = summary, assign(merge_sites(agreed, [summary]).model, table).labels
     (whole, labels), (batched, batch_labels) = found.values()
     assert batched.n_clusters == whole.n_clusters == 4
     assert batched.elbo == pytest.approx(whole.elbo, rel=1e-3)
@@ -182,21 +184,21 @@ def test_a_column_that_is_all_missing(name: str, tmp_path: Path) -> None:
 
 def test_other_columns_and_another_order_do_not_matter(tmp_path: Path) -> None:
     table, agreed = frame_of(level_numbers(200, 3)), study(outcomes=("died",))
-    expected = summary_files(fit_site(agreed, table[[*NAMES, "died"]], "leeds"))
+    expected = fit_site(agreed, table[[*NAMES, "died"]], "leeds").to_files()
     shuffled = table[["note", "d", "born", "b", "died", "a", "bmi", "c"]]
-    assert summary_files(fit_site(agreed, shuffled, "leeds")) == expected
+    assert fit_site(agreed, shuffled, "leeds").to_files() == expected
     shuffled.to_csv(tmp_path / "t.csv", index=False)
     shuffled.to_parquet(tmp_path / "t.parquet")
     for name in ("t.csv", "t.parquet"):
-        assert summary_files(fit_site(agreed, tmp_path / name, "leeds")) == expected
+        assert fit_site(agreed, tmp_path / name, "leeds").to_files() == expected
     assert set(check_site(agreed, tmp_path / "t.csv").ignored) == {"note", "born", "bmi"}
 
 
 def test_booleans_fit_zero_and_one_both_ways() -> None:
     table = frame_of(level_numbers(200, 3))
-    expected = summary_files(fit_site(study(), table, "leeds"))
+    expected = fit_site(study(), table, "leeds").to_files()
     other = table.assign(a=table["a"].astype("boolean"), b=table["b"].astype("Int64"))
-    assert summary_files(fit_site(study(), other, "leeds")) == expected
+    assert fit_site(study(), other, "leeds").to_files() == expected
 
 
 @pytest.mark.parametrize(

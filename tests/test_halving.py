@@ -136,7 +136,7 @@ def test_rows_are_projected(drawn: Drawn, way: str, seed: int, states: int) -> N
     rng = np.random.default_rng(seed)
     members, log_r = membership(rng, way, table, theta)
     cuts = random_cuts(rng, table, theta.n_clusters, 1.0)
-    _, found, spread = _along(packed(table, states), members, cuts, ONE, halve=False)
+    _, found, spread, *_ = _along(packed(table, states), members, cuts, ONE, halve=False)
     u = log_odds(table, cuts)
     wru = table.weights[:, None] * np.exp(log_r) * u
     levels = [wru[table.X[:, j] == level].sum(axis=0)

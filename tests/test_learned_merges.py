@@ -18,9 +18,8 @@ from fedmerdel.sums.learning import learning_of, settled
 from fedmerdel.sums.merging import Merging, local_clusters, merged_statistics
 from fedmerdel.sums.prior import uniform_prior
 from fedmerdel.sums.search import CLEAR, merge_clear, search_groups
-from fedmerdel.sums.sums import Sums
+from tests.federations import Federation as Drawn
 from tests.federations import (
-    Federation,
     Recorder,
     as_sets,
     binary,
@@ -34,11 +33,11 @@ from tests.federations import (
 few = settings(max_examples=40, deadline=None)
 
 
-def learned_federations() -> st.SearchStrategy[Federation]:
+def learned_federations() -> st.SearchStrategy[Drawn]:
     return federations().map(lambda federation: federation.learned())
 
 
-def same_model(one: GlobalModel, other: GlobalModel) -> None:
+def assert_same(one: Federation, other: Federation) -> None:
     assert one.sites == other.sites
     assert [group.tolist() for group in one.groups] == [group.tolist() for group in other.groups]
     assert one.lower_bound == other.lower_bound
@@ -48,55 +47,53 @@ def same_model(one: GlobalModel, other: GlobalModel) -> None:
 
 @few
 @given(federation=learned_federations(), search=st.sampled_from(["exact", "tree", "greedy"]))
-def test_the_bound_is_at_least_that_of_all_clusters_apart(
-    federation: Federation, search: str
-) -> None:
+def test_the_bound_is_at_least_that_of_all_clusters_apart(federation: Drawn, search: str) -> None:
     """Both under the best prior for them; and it is no more than the truth of all rows."""
     sent = tuple(federation.summaries())
-    model = merge_sites(federation.study, sent, search, criterion="kl")  # type: ignore[arg-type]
+    merged = merge_sites(federation.study, sent, search, criterion="kl")  # type: ignore[arg-type]
     apart = tuple(np.array([i]) for i in range(sum(s.n_clusters for s in sent)))
-    before = GlobalModel(federation.study, sent, apart, "exact", "kl")
-    assert model.prior.strength is not None
+    before = Federation(federation.study, sent, apart, "exact", "kl")
+    assert merged.prior.strength is not None
     slack = 1e-6 * max(1.0, abs(before.lower_bound))
-    assert model.lower_bound >= before.lower_bound - slack
+    assert merged.lower_bound >= before.lower_bound - slack
     # Under its own prior too.
-    assert model.lower_bound >= elbo(before.sums, model.prior) - slack
-    true = federation.true_elbo(list(model.groups), model.prior)
-    assert model.lower_bound <= true + 1e-8 * max(1.0, abs(true))
+    assert merged.lower_bound >= elbo(before.sums, merged.prior) - slack
+    true = federation.true_elbo(list(merged.groups), merged.prior)
+    assert merged.lower_bound <= true + 1e-8 * max(1.0, abs(true))
     site = federation.local().site
-    if all(len(np.unique(site[group])) == len(group) for group in model.groups):
-        assert model.lower_bound == pytest.approx(true, rel=1e-8, abs=1e-8)
+    if all(len(np.unique(site[group])) == len(group) for group in merged.groups):
+        assert merged.lower_bound == pytest.approx(true, rel=1e-8, abs=1e-8)
 
 
 @few
 @given(federation=learned_federations())
-def test_the_centre_learns_from_the_sum_of_what_was_sent(federation: Federation) -> None:
-    model = merge_sites(federation.study, federation.summaries())
-    assert model.prior.strength is not None
-    sums = merged_statistics(federation.local(), list(model.groups))
+def test_the_centre_learns_from_the_sum_of_what_was_sent(federation: Drawn) -> None:
+    merged = merge_sites(federation.study, federation.summaries())
+    assert merged.prior.strength is not None
+    sums = merged_statistics(federation.local(), list(merged.groups))
     S = sums.S.sum(axis=0)
-    start, more = federation.prior.offsets[:-1], model.prior.eps - federation.prior.eps
-    np.testing.assert_allclose(np.add.reduceat(more, start), model.prior.strength, rtol=1e-9)
+    start, more = federation.prior.offsets[:-1], merged.prior.eps - federation.prior.eps
+    np.testing.assert_allclose(np.add.reduceat(more, start), merged.prior.strength, rtol=1e-9)
     totals = np.repeat(np.add.reduceat(S, start), federation.prior.n_levels)
     there = totals > 0
     share = S[there] / totals[there]
-    c = np.repeat(model.prior.strength, federation.prior.n_levels)[there]
+    c = np.repeat(merged.prior.strength, federation.prior.n_levels)[there]
     np.testing.assert_allclose(more[there], c * share, rtol=1e-6, atol=1e-9)
 
 
 @few
 @given(federation=learned_federations(), order=st.randoms(use_true_random=False))
-def test_sites_come_and_go_as_if_from_scratch(federation: Federation, order: Random) -> None:
+def test_sites_come_and_go_as_if_from_scratch(federation: Drawn, order: Random) -> None:
     sent = federation.summaries()
     mixed = list(sent)
     order.shuffle(mixed)
     for search in ("exact", "tree"):
-        model = merge_sites(federation.study, sent, search)  # type: ignore[arg-type]
-        same_model(merge_sites(federation.study, iter(mixed), search), model)  # type: ignore[arg-type]
+        merged = merge_sites(federation.study, sent, search)  # type: ignore[arg-type]
+        assert_same(merge_sites(federation.study, iter(mixed), search), merged)  # type: ignore[arg-type]
         if len(sent) > 1:
-            fewer = model.remove(mixed[0].site)
-            same_model(fewer, merge_sites(federation.study, mixed[1:], search))  # type: ignore[arg-type]
-            same_model(fewer.add(mixed[0]), model)
+            fewer = merged.remove(mixed[0].site)
+            assert_same(fewer, merge_sites(federation.study, mixed[1:], search))  # type: ignore[arg-type]
+            assert_same(fewer.add(mixed[0]), merged)
 
 
 @pytest.mark.parametrize("n_sites", [3, 9, 26])
@@ -120,7 +117,7 @@ def cut_cluster(overlap: float) -> Merging:
     cut, whole = binary([ONE, ONE, TWO], [60, 50, 90]), binary([ONE, TWO], [100, 100])
     Q = np.zeros((3, 3))
     Q[0, 1] = Q[1, 0] = overlap
-    local = local_clusters([(cut, Q), (whole, np.zeros((2, 2)))])
+    local = local_clusters([cut._replace(Q=Q), whole._replace(Q=np.zeros((2, 2)))])
     return Merging(local, PRIOR, [np.array([0, 3]), np.array([1]), np.array([2, 4])])
 
 
@@ -149,7 +146,7 @@ def test_clusters_of_a_site_that_differ_are_not_merged() -> None:
 
 @few
 @given(federation=federations(), learned=st.sampled_from([None, "strengths"]))
-def test_merges_within_a_site_are_clear_and_gain(federation: Federation, learned: str) -> None:
+def test_merges_within_a_site_are_clear_and_gain(federation: Drawn, learned: str) -> None:
     recorder, local = Recorder(), federation.local()
     recorder.run("exact", local, federation.prior, learned=learned)  # type: ignore[arg-type]
     for (a, b), prior in zip(recorder.merges, recorder.priors, strict=True):
@@ -165,13 +162,12 @@ def test_merges_within_a_site_are_clear_and_gain(federation: Federation, learned
 # Which variables tell clusters apart
 
 
-def voting(selected: list[tuple[str, ...]]) -> GlobalModel:
+def voting(selected: list[tuple[str, ...]]) -> Federation:
     """Sites alike but for the variables that they selected, of v0 to v2."""
     study = made_study(np.array([2, 2, 2]), variable_selection=True)
     stats = binary([[0.1, 0.9, 0.5], [0.9, 0.1, 0.5]], [60, 40])
     sent: list[SiteSummary] = [
-        summary_of(study, f"site {b}", stats, np.zeros((2, 2)), {}, chosen)
-        for b, chosen in enumerate(selected)
+        summary_of(study, f"site {b}", stats, selected=chosen) for b, chosen in enumerate(selected)
     ]
     return merge_sites(study, sent)
 
@@ -198,14 +194,14 @@ def test_sites_vote_on_variables(
     selected: list[tuple[str, ...]], shares: list[float], expected: tuple[str, ...]
 ) -> None:
     """All sites, or all but one where there are more than two (appendix D.3)."""
-    model = voting(selected)
-    np.testing.assert_allclose(model.selection_probability, shares)
-    assert model.selected == expected
-    assert model.prior.inclusion is None  # the centre learns no selection of its own
-    np.testing.assert_array_equal(model.row_prior.inclusion, [name in expected for name in
+    merged = voting(selected)
+    np.testing.assert_allclose(merged.selection_probability, shares)
+    assert merged.selected == expected
+    assert merged.prior.inclusion is None  # the centre learns no selection of its own
+    np.testing.assert_array_equal(merged.row_prior.inclusion, [name in expected for name in
                                                               ("v0", "v1", "v2")])  # fmt: skip
     # Rows are told by these variables alone.
-    told = expectations(model.sums, model.row_prior).log_levels.reshape(-1, 3, 2)
+    told = expectations(merged.sums, merged.row_prior).log_levels.reshape(-1, 3, 2)
     for j, name in enumerate(("v0", "v1", "v2")):
         assert np.any(told[:, j]) == (name in expected)
 
@@ -213,12 +209,12 @@ def test_sites_vote_on_variables(
 def test_without_a_selection_the_counts_say_which_variables_tell() -> None:
     study = made_study(np.array([2, 2, 2]), prior="learned")
     stats = binary([[0.1, 0.9, 0.5], [0.9, 0.1, 0.5]], [600, 400])
-    sent = [summary_of(study, site, stats, np.zeros((2, 2)), {}) for site in ("hull", "leeds")]
-    model = merge_sites(study, sent)
-    assert model.selected == ("v0", "v1")
-    assert np.all(model.selection_probability[:2] > 0.999)
-    assert model.selection_probability[2] < 0.2
-    assert model.row_prior is model.prior
+    sent = [summary_of(study, site, stats) for site in ("hull", "leeds")]
+    merged = merge_sites(study, sent)
+    assert merged.selected == ("v0", "v1")
+    assert np.all(merged.selection_probability[:2] > 0.999)
+    assert merged.selection_probability[2] < 0.2
+    assert merged.row_prior is merged.prior
     fixed = replace(study, prior="fixed")
     other = merge_sites(fixed, [replace(s, study_hash=fixed.hash) for s in sent])
     assert other.selected == ("v0", "v1")
@@ -242,5 +238,4 @@ def test_a_prior_has_settled_where_more_learning_changes_nothing() -> None:
     np.testing.assert_allclose(again.eps, found.eps, rtol=1e-5)
     assert settled(None, stats.S, prior) is prior
     assert learning_of(None, stats.S, prior) is None
-    empty = Sums(*(part[:0] for part in stats))
-    assert np.all(np.isfinite(settled(learning, empty.S, found).eps))
+    assert np.all(np.isfinite(settled(learning, stats.S[:0], found).eps))

@@ -23,8 +23,8 @@ from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.search import Search, merge_best_first, move_singly, search_groups
 from fedmerdel.sums.sums import OutcomeCounts, Sums
 from tests.drawn import seeds
+from tests.federations import Federation as Drawn
 from tests.federations import (
-    Federation,
     Groups,
     as_sets,
     binary,
@@ -116,11 +116,11 @@ def test_every_cluster_of_a_group_can_end_alone(n_sites: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(federation=federations(), more=st.sampled_from([0.0, 0.5, 7.0, 1e4]), seed=seeds)
 def test_coarse_overlaps_keep_the_bound_and_no_entropy_is_negative(
-    federation: Federation, more: float, seed: int
+    federation: Drawn, more: float, seed: int
 ) -> None:
     """Under a policy Q is told as a bound; bounds may add up to more than any entropy."""
-    coarse = [(stats, Q + more * (1 - np.eye(len(Q)))) for stats, Q in federation.site_sums()]
-    local = local_clusters(coarse)
+    exactly = federation.site_sums()
+    local = local_clusters([s._replace(Q=s.Q + more * (1 - np.eye(len(s.Q)))) for s in exactly])
     label = np.random.default_rng(seed).integers(0, 2, local.stats.n_clusters)
     groups = [np.flatnonzero(label == k) for k in np.unique(label)]
     found = merged_statistics(local, groups)
@@ -132,8 +132,8 @@ def test_coarse_overlaps_keep_the_bound_and_no_entropy_is_negative(
 
 
 def test_bounds_that_overshoot_are_cut_at_sure_rows() -> None:
-    stats = Sums(np.full(3, 20.0), np.full((3, 2), 10.0), np.full(3, -4.0))
-    local = local_clusters([(stats, np.full((3, 3), 7.0) - 7.0 * np.eye(3))])
+    Q = np.full((3, 3), 7.0) - 7.0 * np.eye(3)
+    local = local_clusters([Sums(np.full(3, 20.0), np.full((3, 2), 10.0), np.full(3, -4.0), Q)])
     # Two: -8 + 7; three: -12 + 21, which no entropy can be.
     found = merged_statistics(local, [np.array([0, 1]), np.array([2]), np.arange(3)])
     assert found.h.tolist() == [-1.0, -4.0, 0.0]
@@ -145,15 +145,15 @@ STUDY = made_study(np.array([2, 2]), outcomes=("death",))
 def sent(site: str, **changed: object) -> SiteSummary:
     stats = binary([[0.1, 0.9], [0.9, 0.1]], [60, 40])
     deaths = {"death": OutcomeCounts(np.array([3.0, 20.0]), np.array([30.0, 30.0]))}
-    summary = summary_of(STUDY, site, stats, np.zeros((2, 2)), deaths)
+    summary = summary_of(STUDY, site, stats, deaths)
     return dataclasses.replace(summary, **changed)  # type: ignore[arg-type]
 
 
 def test_the_prior_has_the_components_of_all_sites() -> None:
-    model = merge_sites(STUDY, [sent("hull"), sent("leeds"), sent("york")])
-    assert model.prior.n_components == 18
-    assert model.lower_bound == elbo(model.sums, study_prior(STUDY, 18))
-    assert model.remove("leeds").prior.n_components == 12
+    merged = merge_sites(STUDY, [sent("hull"), sent("leeds"), sent("york")])
+    assert merged.prior.n_components == 18
+    assert merged.lower_bound == elbo(merged.sums, study_prior(STUDY, 18))
+    assert merged.remove("leeds").prior.n_components == 12
 
 
 @pytest.mark.parametrize("n_components", [2, 5, 7, 1000])
@@ -173,23 +173,25 @@ def test_another_policy_than_the_studys_is_refused(policy: Policy, tmp_path: Pat
     deaths = {"death": OutcomeCounts(np.array([30.0, 200.0]), np.array([300.0, 300.0]))}
 
     def released(study: Study) -> SiteSummary:
-        made = summary_of(study, "hull", stats, np.zeros((2, 2)), deaths)
+        made = summary_of(study, "hull", stats, deaths)
         return dataclasses.replace(made, study_hash=agreed.hash)
 
-    model = merge_sites(agreed, [released(agreed)])
+    merged = merge_sites(agreed, [released(agreed)])
     other = released(dataclasses.replace(agreed, policy=policy))
     with pytest.raises(DataError, match=r"^site 'hull': .*policy 'opensafely': .*fit again$"):
         merge_sites(agreed, [other])
-    model.save(tmp_path / "model")
-    other.save(tmp_path / "model" / "sites" / "hull")
-    with pytest.raises(DataError, match=r"model'.*policy 'opensafely'"):
-        GlobalModel.load(tmp_path / "model")
+    merged.save(tmp_path / "centre")
+    other.save(tmp_path / "centre" / "sites" / "hull")
+    with pytest.raises(DataError, match=r"centre'.*policy 'opensafely'"):
+        Federation.load(tmp_path / "centre")
 
 
 def test_an_outcome_that_the_study_does_not_name_is_refused() -> None:
-    known = sent("hull").outcomes["death"]
+    sums = sent("hull").sums
+    known = sums.outcomes["death"]
+    more = sums._replace(outcomes={"death": known, "fall": known})
     with pytest.raises(DataError, match=r"'hull'.*outcomes"):
-        merge_sites(STUDY, [sent("hull", outcomes={"death": known, "fall": known})])
+        merge_sites(STUDY, [sent("hull", sums=more)])
 
 
 @pytest.mark.parametrize("at", [0, 31, 63])

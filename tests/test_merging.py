@@ -12,7 +12,8 @@ from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.learning import Learned
 from fedmerdel.sums.merging import Merging, merged_statistics
 from tests.drawn import seeds
-from tests.federations import Federation, Groups, Recorder, federations, made_study
+from tests.federations import Federation as Drawn
+from tests.federations import Groups, Recorder, federations, made_study
 from tests.reference import Dense, statistics_from
 
 SEARCHES = ["exact", "tree", "greedy", "random"]
@@ -38,34 +39,32 @@ def clusters_at(group: np.ndarray, site: np.ndarray, n_sites: int) -> np.ndarray
 
 @settings(max_examples=80, deadline=None)
 @given(federation=federations(), search=st.sampled_from(SEARCHES))
-def test_global_elbo_is_the_one_of_all_rows(federation: Federation, search: str) -> None:
-    model = merge_sites(federation.study, federation.summaries(), search, criterion="kl")
-    assert model.prior.n_components == 6 * len(federation.tables)
-    true = federation.true_elbo(list(model.groups))
+def test_global_elbo_is_the_one_of_all_rows(federation: Drawn, search: str) -> None:
+    merged = merge_sites(federation.study, federation.summaries(), search, criterion="kl")
+    assert merged.prior.n_components == 6 * len(federation.tables)
+    true = federation.true_elbo(list(merged.groups))
     site = federation.local().site
-    counts = [clusters_at(group, site, len(federation.tables)) for group in model.groups]
+    counts = [clusters_at(group, site, len(federation.tables)) for group in merged.groups]
     if search == "greedy":
         assert max(count.max() for count in counts) == 1
     if max(count.max() for count in counts) == 1:
-        close(model.lower_bound, true)
+        close(merged.lower_bound, true)
     else:
-        not_above(model.lower_bound, true)
+        not_above(merged.lower_bound, true)
 
 
 @settings(max_examples=40, deadline=None)
 @given(federation=federations())
-def test_before_any_merge_the_elbo_is_the_one_of_all_rows(federation: Federation) -> None:
+def test_before_any_merge_the_elbo_is_the_one_of_all_rows(federation: Drawn) -> None:
     sent = tuple(federation.summaries())
     apart = tuple(np.array([i]) for i in range(sum(s.n_clusters for s in sent)))
-    model = GlobalModel(federation.study, sent, apart, "exact", "kl")
-    close(model.lower_bound, federation.true_elbo(list(apart)))
+    merged = Federation(federation.study, sent, apart, "exact", "kl")
+    close(merged.lower_bound, federation.true_elbo(list(apart)))
 
 
 @settings(max_examples=80, deadline=None)
 @given(federation=federations(), seed=seeds)
-def test_gains_are_exact_across_sites_and_lower_bounds_within(
-    federation: Federation, seed: int
-) -> None:
+def test_gains_are_exact_across_sites_and_lower_bounds_within(federation: Drawn, seed: int) -> None:
     local, n_sites = federation.local(), len(federation.tables)
     groups = random_groups(local.stats.n_clusters, seed)
     merging = Merging(local, federation.prior, list(groups))
@@ -94,10 +93,10 @@ def test_a_bound_within_a_site_is_a_bound_and_no_equality() -> None:
     assert bound - exact > 5
 
 
-def one_site(log_r: np.ndarray) -> Federation:
+def one_site(log_r: np.ndarray) -> Drawn:
     levels = np.array([2, 3])
     X = np.random.default_rng(0).integers(0, levels, (len(log_r), 2))
-    return Federation(made_study(levels), [Dense(X, np.ones(len(X)), levels)], [log_r])
+    return Drawn(made_study(levels), [Dense(X, np.ones(len(X)), levels)], [log_r])
 
 
 @settings(max_examples=80, deadline=None)
@@ -109,7 +108,7 @@ def one_site(log_r: np.ndarray) -> Federation:
     seed=seeds,
 )
 def test_no_accepted_merge_lowers_the_true_elbo(
-    federation: Federation, search: str, criterion: str, learned: Learned, seed: int
+    federation: Drawn, search: str, criterion: str, learned: Learned, seed: int
 ) -> None:
     """The ELBO under the centre's prior at that time."""
     recorder = Recorder()
@@ -126,7 +125,7 @@ def test_no_accepted_merge_lowers_the_true_elbo(
 
 @settings(max_examples=60, deadline=None)
 @given(federation=federations(), seed=seeds)
-def test_merged_statistics_bound_the_true_ones(federation: Federation, seed: int) -> None:
+def test_merged_statistics_bound_the_true_ones(federation: Drawn, seed: int) -> None:
     local = federation.local()
     groups = random_groups(local.stats.n_clusters, seed)
     found = merged_statistics(local, groups)
@@ -142,7 +141,7 @@ def test_merged_statistics_bound_the_true_ones(federation: Federation, seed: int
 
 @settings(max_examples=50, deadline=None)
 @given(federation=federations(), seed=seeds)
-def test_merging_keeps_its_books(federation: Federation, seed: int) -> None:
+def test_merging_keeps_its_books(federation: Drawn, seed: int) -> None:
     """After any merges, groups, sums and evidence are those of a fresh start from the groups."""
     local, rng = federation.local(), np.random.default_rng(seed)
     merging = Merging(local, federation.prior)

@@ -232,7 +232,7 @@ def test_error_names_file_column_and_count(estimator: Any, tmp_path: Path) -> No
 
 def test_a_study_refuses_at_fit_check_and_assign() -> None:
     study = replace(draft_study(TABLE.X, missing="error"), policy=NONE, max_clusters=6)
-    model = merge_sites(study, [fit_site(study, TABLE.X, "a")])
+    model = merge_sites(study, [fit_site(study, TABLE.X, "a")]).model
     words = "'x0' \\([0-9]+\\), 'x1' \\([0-9]+\\)"
     with pytest.raises(DataError, match=words):
         fit_site(study, GAPS, "b")
@@ -267,14 +267,14 @@ def test_every_variable_of_a_study_has_the_level_whichever_site_needs_it() -> No
     # The first site has gaps in five columns, the others none.
     tables = [np.where((SITE == 0)[:, None], GAPS, TABLE.X)[SITE == b] for b in range(3)]
     summaries = [fit_site(study, rows, f"site {b}") for b, rows in enumerate(tables)]
-    model = merge_sites(study, summaries)
+    model = merge_sites(study, summaries).model
     gone = int(np.isnan(tables[0][:, 0]).sum())
     assert model.sums.S[:, 2].sum() == pytest.approx(gone)
     assert model.sums.S[:, :3].sum() == pytest.approx(900)
-    named = {(c.variable, c.level) for c in describe(model)[0].conditions}
+    named = {(c.variable, c.level) for c in describe(model)[0].levels}
     assert ("x0", "(missing)") in named
     assert ("x11", "(missing)") in named
-    labels, _ = assign(model, tables[0], "site 0")
+    labels, _ = assign(model, tables[0])
     assert adjusted_rand_score(TABLE.labels[SITE == 0], labels) > 0.8
     rows, _ = sample(model, 500, random_state=0)
     assert None in rows[:, 0].tolist()
@@ -342,9 +342,9 @@ def test_the_command_line(run: Callable[..., Said], tmp_path: Path) -> None:
     assert "smoker (20.0%)" in done(run("check", "level.toml", "york.csv"))
     for site in ("leeds", "york"):
         done(run("fit", "level.toml", f"{site}.csv", "--site", site, "-o", f"{site}/"))
-    done(run("merge", "level.toml", "leeds/", "york/", "-o", "model/"))
-    done(run("assign", "model/", "york.csv", "--site", "york", "-o", "labels.csv"))
-    assert "smoker,(missing)" in (tmp_path / "model" / "clusters.csv").read_text()
+    done(run("merge", "level.toml", "leeds/", "york/", "-o", "centre/"))
+    done(run("assign", "centre/model/", "york.csv", "-o", "labels.csv"))
+    assert "smoker,(missing)" in (tmp_path / "centre" / "model" / "clusters.csv").read_text()
 
 
 # The best possible

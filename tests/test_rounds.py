@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from fedmerdel import Broadcast, DataError, Round, SiteSummary, admit, reply_site, run_rounds
 from fedmerdel.centre import run as run_module
 from fedmerdel.centre.rounds import (
+    LEAST_GAIN,
     PATIENCE,
     UNCUT,
     Plan,
@@ -141,6 +143,23 @@ def test_splits_wait_for_a_cut_for_room_and_for_what_gains_more() -> None:
     uncut = plan_for(mixed, rows, halves, age=np.array([UNCUT, 3]))
     assert moved_to(uncut) == [[0], [1], [1]]
     assert plan_for(mixed, rows, halves, gained=1e9).move == ""
+
+
+def test_a_gain_of_next_to_nothing_is_no_move_even_after_a_loss() -> None:
+    _, _, stats = centre([EVEN], [1000.0])
+
+    def half(lean: float) -> FirstHalves:
+        return halves_of([[0.5 + lean] * 8], [500])
+
+    def gain(lean: float) -> float:
+        return float(split_gains(stats, half(lean), prior_of())[0])
+
+    for share, move in ((0.5, ""), (2.0, "split")):
+        lean = brentq(lambda x, share=share: gain(x) - share * LEAST_GAIN, 0.0, 0.4)
+        assert gain(lean) > 0
+        for gained in (0.0, -5.0):
+            plan = plan_for([EVEN], [1000.0], half(lean), gained=gained)
+            assert plan.move == move
 
 
 def test_clusters_that_are_alike_are_merged_and_those_that_overlap_are_not() -> None:

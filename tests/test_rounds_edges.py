@@ -30,11 +30,12 @@ from tests.round_trips import made, play, replies_of, small_sites
 @pytest.mark.parametrize("seed", [1, 3])
 def test_a_gain_of_rounding_splits_nothing(seed: int) -> None:
     """Long after convergence the true number of clusters is still there, and no dust."""
-    sites = small_sites(seed)
+    sites = small_sites(seed, 5)
     coarse = sites.begun(np.where(sites.labels == 3, 2, sites.labels))
-    found = play(coarse, sites.tables, 25)
+    found = play(coarse, sites.tables, 20)
     assert found.n_clusters == 4
     assert found.sums.T.min() > 1
+    assert [each.move for each in found.record if each.move] == ["split"]
 
 
 def test_replies_are_not_taken_for_first_summaries() -> None:
@@ -61,12 +62,12 @@ def test_from_one_cluster_splits_find_the_others() -> None:
     """One cluster says nothing of how clusters differ: its prior is the one to begin with."""
     found = []
     for seed in range(3):
-        sites = small_sites(seed)
+        sites = small_sites(seed, 5)
         everything = sites.begun(np.zeros(1500, dtype=np.int64))
-        model = play(everything, sites.tables, 25).model
+        model = play(everything, sites.tables, 12).model
         labels = np.empty(1500, dtype=np.int64)
         for b, X in enumerate(sites.tables.values()):
-            labels[b::15] = assign(model, X).labels
+            labels[b::5] = assign(model, X).labels
         found.append(adjusted_rand_score(sites.labels, labels))
     assert np.mean(found) > 0.8
 

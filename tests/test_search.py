@@ -22,7 +22,6 @@ from fedmerdel.sums.search import (
     move_singly,
     search_groups,
 )
-from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.federations import (
     Federation,
@@ -177,7 +176,7 @@ def test_clusters_of_one_site_that_overlap_stay_apart_even_if_they_are_the_same(
 ) -> None:
     """Each row half in another cluster: what they share is more than a merge gains."""
     same = binary([[0.3, 0.8, 0.5]] * 3, [50, 50, 50])
-    local = local_clusters([(same, np.full((3, 3), 10.0) * (1 - np.eye(3)))] * 2)
+    local = local_clusters([same._replace(Q=10.0 * (1 - np.eye(3)))] * 2)
     groups = run(search, local, uniform_prior(np.full(3, 2), 0.01, 12))
     assert sorted(len(group) for group in groups) == [2, 2, 2]
     assert all(len(np.unique(local.site[group])) == 2 for group in groups)
@@ -200,14 +199,14 @@ def test_clusters_of_one_site_that_share_no_row_are_merged_last(search: str, n_g
 def test_the_order_of_the_summaries_does_not_matter(federation: Federation, order: Random) -> None:
     sent = federation.summaries()
     for search in ("exact", "tree", "greedy", "random"):
-        model = merge_sites(federation.study, sent, search, criterion="kl")
+        merged = merge_sites(federation.study, sent, search, criterion="kl")
         mixed = list(sent)
         order.shuffle(mixed)
         other = merge_sites(federation.study, iter(mixed), search, criterion="kl")
-        assert other.sites == model.sites
-        assert [g.tolist() for g in other.groups] == [g.tolist() for g in model.groups]
-        assert other.lower_bound == model.lower_bound
-        assert np.all(np.diff(model.sums.T) <= 0)
+        assert other.sites == merged.sites
+        assert [g.tolist() for g in other.groups] == [g.tolist() for g in merged.groups]
+        assert other.lower_bound == merged.lower_bound
+        assert np.all(np.diff(merged.sums.T) <= 0)
 
 
 @settings(max_examples=25, deadline=None)
@@ -232,5 +231,5 @@ def test_a_site_alone_has_nothing_to_merge_with() -> None:
     local = hard_sites([binary([ONE, TWO], [10, 900])])
     for search in ("exact", "tree", "greedy"):
         assert as_sets(run(search, local, PRIOR)) == {frozenset({0}), frozenset({1})}
-    single = hard_sites([Sums(*(part[:1] for part in binary([ONE], [10])))])
+    single = hard_sites([binary([ONE], [10])])
     assert len(run("random", single, PRIOR)) == 1

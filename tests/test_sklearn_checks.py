@@ -14,6 +14,7 @@ from sklearn.preprocessing import KBinsDiscretizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fedmerdel import ConstantColumnWarning, DataError, MerDel, simulate
+from tests.continuous import needs_continuous_data
 
 
 @pytest.mark.filterwarnings(f"ignore::{ConstantColumnWarning.__module__}.ConstantColumnWarning")

@@ -199,10 +199,10 @@ def test_what_is_no_toml(content: bytes, words: str, tmp_path: Path) -> None:
     assert any(word in message for word in words.split("|"))
 
 
-@pytest.mark.parametrize("version", ["1", '"2"', "true", "0"])
+@pytest.mark.parametrize("version", ["1", "2", '"3"', "true", "0"])
 def test_another_version(version: str, tmp_path: Path) -> None:
     text = SHORT.replace("[study]", f"[study]\nformat = {version}")
-    assert "reads version 2" in refusal(text, tmp_path, FileError)
+    assert "reads version 3" in refusal(text, tmp_path, FileError)
 
 
 @pytest.mark.parametrize(
