@@ -13,7 +13,7 @@ import pytest
 from fedmerdel.errors import ConstantColumnWarning, DataError, FileError, OptionError
 from fedmerdel.records import encode, infer_codebook, open_table
 from fedmerdel.records.draft import draft_study
-from fedmerdel.records.readable import open_readable
+from fedmerdel.records.tables import open_readable
 from fedmerdel.study import Study
 
 SECRET = "Zebedee"
@@ -103,7 +103,7 @@ def test_a_draft_is_saved_and_fits_its_table(tmp_path: Path) -> None:
     usual().save(tmp_path / "study.toml")
     study = Study.load(tmp_path / "study.toml")
     assert study == usual()
-    rows = encode(open_readable(ROWS)[0].select(study.codebook.names), study.codebook)
+    rows = encode(open_readable(ROWS).select(study.codebook.names), study.codebook)
     assert rows.n_rows == 300
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fedmerdel.errors import DataError
 from fedmerdel.records import encode, infer_codebook, open_table
 from fedmerdel.records.frames import date_texts
-from fedmerdel.records.readable import open_readable
+from fedmerdel.records.tables import open_readable
 
 ROWS = pd.DataFrame(
     {
@@ -76,26 +76,38 @@ def test_select_names_all_columns_that_are_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
 def test_what_can_be_read_is_opened_and_the_rest_explained(make: Any) -> None:
-    table, unreadable, dates = open_readable(make(ROWS[["sex", "born", "copd"]]))
-    assert table.names == ("sex", "copd")
-    assert unreadable == {"born": "holds dates or times"}
-    assert date_texts(dates["born"]) == ["1950-01-01"] * 300
-    assert (table.n_rows, table.named) == (300, True)
+    opened = open_readable(make(ROWS[["sex", "born", "copd"]]))
+    assert opened.table.names == ("sex", "copd")
+    assert list(opened.unreadable) == ["born"]
+    assert opened.why("born") == "holds dates or times"
+    assert date_texts(opened.dates["born"]) == ["1950-01-01"] * 300
+    assert (opened.table.n_rows, opened.table.named) == (300, True)
+    assert "1950" not in repr(opened)
+
+
+def test_what_can_not_be_read_is_not_selected() -> None:
+    opened = open_readable(ROWS)
+    assert opened.select(["death", "sex"]).names == ("death", "sex")
+    with pytest.raises(DataError, match=r"^column 'born' holds dates or times$"):
+        opened.select(["sex", "born"])
+    assert open_readable(opened) is opened
+    with pytest.raises(DataError, match=r"^column 'born' holds dates or times: it looks"):
+        open_table(opened)
 
 
 def test_a_file_of_which_a_part_can_be_read(tmp_path: Path) -> None:
     ROWS.to_csv(tmp_path / "rows.csv", index=False)
-    table, unreadable, dates = open_readable(tmp_path / "rows.csv")
-    assert table.names == ("person", "sex", "copd", "death")
-    assert unreadable == {"born": "holds dates or times"}
-    assert date_texts(dates["born"]) == ["1950-01-01"] * 300
-    assert table.origin == f"file {str(tmp_path / 'rows.csv')!r}"
+    opened = open_readable(tmp_path / "rows.csv")
+    assert opened.table.names == ("person", "sex", "copd", "death")
+    assert opened.why("born") == "holds dates or times"
+    assert date_texts(opened.dates["born"]) == ["1950-01-01"] * 300
+    assert opened.table.origin == f"file {str(tmp_path / 'rows.csv')!r}"
 
 
 def test_a_lazy_frame_of_which_a_part_can_be_read() -> None:
-    table, unreadable, dates = open_readable(pl.from_pandas(ROWS[["sex", "born"]]).lazy())
-    assert (table.names, list(unreadable)) == (("sex",), ["born"])
-    assert date_texts(dates["born"]) == ["1950-01-01"] * 300
+    opened = open_readable(pl.from_pandas(ROWS[["sex", "born"]]).lazy())
+    assert (opened.table.names, list(opened.unreadable)) == (("sex",), ["born"])
+    assert date_texts(opened.dates["born"]) == ["1950-01-01"] * 300
 
 
 SECONDS = [dt.datetime(2020, 7, 1, 8, 30), None]
@@ -117,8 +129,8 @@ SECONDS = [dt.datetime(2020, 7, 1, 8, 30), None]
 )  # fmt: skip
 def test_dates_and_times_as_text(column: Any, text: str) -> None:
     frame = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
-    _, _, dates = open_readable(frame({"when": column, "copd": [0, 1]}))
-    assert date_texts(dates["when"]) == [text, None]
+    opened = open_readable(frame({"when": column, "copd": [0, 1]}))
+    assert date_texts(opened.dates["when"]) == [text, None]
 
 
 @pytest.mark.parametrize(

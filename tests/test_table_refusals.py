@@ -202,6 +202,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content"),
     [
+        ("blank.csv", b"\n\n"),
         ("ragged.csv", f"a,b\n1,2\n{SECRET},3,4\n".encode()),
         ("cut.csv.gz", gzip.compress(SECRET.encode() * 100, mtime=0)[:-12]),
         ("cut.parquet", f"PAR1{SECRET}PAR1".encode()),

@@ -67,7 +67,7 @@ def test_missing_cells_of_object_arrays(missing: Any) -> None:
     array = np.array([["a", 1, True], [missing, missing, missing], ["b", 2, False]], dtype=object)
     table = open_table(array)
     assert kinds(array) == ["text", "integer", "boolean"]
-    assert table.profile.missing.all()
+    assert table.presence.missing.all()
 
 
 def test_anything_that_turns_into_an_array() -> None:
@@ -96,7 +96,7 @@ def test_pandas_types() -> None:
         list(levels(frame).values())
         == [("a", "b")] * 3 + [("0", "1")] * 3 + [("false", "true")] * 2
     )
-    assert open_table(frame).profile.missing.all()
+    assert open_table(frame).presence.missing.all()
 
 
 def test_polars_types_and_lazy_frames() -> None:
@@ -105,7 +105,7 @@ def test_polars_types_and_lazy_frames() -> None:
     ).with_columns(b=pl.Series([True, None, False]), f=pl.Series([1.0, float("nan"), 0.0]))
     expected = {"s": ("a", "b"), "i": ("0", "1"), "f": ("0", "1"), "b": ("false", "true")}
     assert levels(frame) == levels(frame.lazy()) == expected
-    assert open_table(frame).profile.missing.all()
+    assert open_table(frame).presence.missing.all()
 
 
 def test_category_types_keep_their_order_and_drop_what_no_row_has() -> None:
@@ -156,7 +156,7 @@ def test_missing_and_repeated_labels_of_a_dictionary() -> None:
     )
     table = open_table(pa.table({"v": array}))
     assert infer_codebook_quietly(table) == ("b",)
-    assert table.profile.missing.all()
+    assert table.presence.missing.all()
 
 
 def infer_codebook_quietly(table: Any) -> tuple[str, ...]:
@@ -206,7 +206,7 @@ def test_csv(tmp_path: Path, suffix: str) -> None:
         "frail": ("false", "true"),
         "smoking": ("no", "yes"),
     }
-    assert table.profile.missing.all()
+    assert table.presence.missing.all()
 
 
 def test_empty_lines_of_a_csv(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_empty_lines_of_a_csv(tmp_path: Path) -> None:
     path.write_text("a\n1\n\n3\n")
     table = open_table(path)
     assert table.n_rows == 3
-    assert table.profile.missing.all()
+    assert table.presence.missing.all()
 
 
 def test_parquet(tmp_path: Path) -> None:

@@ -184,13 +184,14 @@ def models(
         check_place(output)
         if output.exists() and table.exists() and output.samefile(table):
             raise FileError(f"file {str(output)!r} is the table itself: name another")
+    opened = open_site_table(table)
     try:
-        codebook = draft_study(table, exclude=exclude or ()).codebook
+        codebook = draft_study(opened, exclude=exclude or ()).codebook
     except UnusableError as error:
         raise DataError(
             f"{error.found}: leave out with --exclude, or cut or group the values first"
         ) from None
-    rows = open_site_table(table).columns(codebook.names)
+    rows = opened.select(codebook.names)
     with screen.status("fitting"):
         found = model_table(rows, numbers, n_jobs=threads, random_state=seed, codebook=codebook)
     screen.print(str(found), soft_wrap=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError
-from fedmerdel.records.scan import HIGH, MISSING, Profile, place, scan
+from fedmerdel.records.scan import HIGH, MISSING, Presence, place, scan
 
 _MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
 """None, pandas.NA and pandas.NaT, by name so that pandas need not be imported."""
@@ -116,8 +116,8 @@ class Table:
         return self.matrix is None
 
     @cached_property
-    def profile(self) -> Profile:
-        """What the columns hold; the first use passes over all rows."""
+    def presence(self) -> Presence:
+        """Which entries occur in each column; the first use passes over all rows."""
         return scan(self.fill, self.n_rows, self.n_columns, self.tall)
 
     def select(self, names: Sequence[str]) -> Table:

@@ -9,8 +9,9 @@ from typing import Any
 
 from fedmerdel.errors import ConstantColumnWarning, DataError, OptionError
 from fedmerdel.records.columns import Column, Table
+from fedmerdel.records.frames import SUFFIXES
 from fedmerdel.records.infer import infer_codebook
-from fedmerdel.records.readable import open_readable, short_reason
+from fedmerdel.records.tables import Readable, open_readable, short_reason
 from fedmerdel.study.codebook import (
     BOOLEANS,
     Codebook,
@@ -24,8 +25,6 @@ from fedmerdel.study.study import Study
 
 FEW_LEVELS = 5
 """A variable of so many levels is no identifier, however few rows there are."""
-
-_SUFFIXES = (".csv.gz", ".csv", ".parquet")
 
 
 class UnusableError(DataError):
@@ -101,13 +100,14 @@ def draft_study(
     for field, given in (("outcomes", outcomes), ("exclude", exclude)):
         if isinstance(given, str):
             raise OptionError(f"{field}: give a list of names")
-    table, unreadable, _ = open_readable(source)
+    opened = open_readable(source)
+    table = opened.table
     aside = [*outcomes, *(name for name in (row_id, weight) if name is not None), *exclude]
     roles = {known.strip().lower(): known for known in table.names} if table.named else {}
     if {"variable", "levels"} <= roles.keys():
         codebook, labels = _read_dictionary(table, roles, aside, exclude)
     else:
-        codebook, labels = _read_rows(table, unreadable, aside, missing == "level"), {}
+        codebook, labels = _read_rows(opened, aside, missing == "level"), {}
     return Study(
         _name_of(source) if name is None else name,
         codebook,
@@ -119,12 +119,11 @@ def draft_study(
     )
 
 
-def _read_rows(
-    table: Table, unreadable: Mapping[str, str], aside: Sequence[str], missing_level: bool
-) -> Codebook:
+def _read_rows(opened: Readable, aside: Sequence[str], missing_level: bool) -> Codebook:
+    table, unreadable = opened.table, opened.unreadable
     _check_known(aside, (*table.names, *unreadable), f"{table.prefix}the table has no column")
     left = [name for name in table.names if name not in aside]
-    unusable = {name: why for name, why in unreadable.items() if name not in aside}
+    unusable = {name: opened.why(name) for name in unreadable if name not in aside}
     if not left and not unusable:
         raise DataError(f"{table.prefix}no columns are left for variables: exclude fewer")
     if not unusable:
@@ -146,7 +145,7 @@ def _read_rows(
                 warnings.simplefilter("ignore", ConstantColumnWarning)
                 unusable |= _identifiers(infer_codebook(part), part)
         except DataError as error:
-            unusable[name] = short_reason(error, f"{table.prefix}column {name!r}")
+            unusable[name] = short_reason(str(error), f"{table.prefix}column {name!r}")
     raise _unusable_error(table.prefix, "column", unusable)
 
 
@@ -197,7 +196,7 @@ def _read_dictionary(
         try:
             variables.append(_dictionary_variable(name, cells["levels"][at]))
         except DataError as error:
-            unusable[name] = short_reason(error, f"codebook: variable {name!r} ")
+            unusable[name] = short_reason(str(error), f"codebook: variable {name!r} ")
         if "label" in cells and cells["label"][at]:
             labels[name] = cells["label"][at]
     if unusable:
@@ -247,8 +246,5 @@ def _name_of(source: Any) -> str:
     if not isinstance(source, (str, Path)):
         return "study"
     name = Path(source).name
-    for suffix in _SUFFIXES:
-        if name.lower().endswith(suffix):
-            name = name[: -len(suffix)]
-            break
-    return name.strip() or "study"
+    ends = [suffix for suffix in SUFFIXES if name.lower().endswith(suffix)]
+    return name[: -len(ends[0])].strip() or "study"

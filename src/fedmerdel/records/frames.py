@@ -7,6 +7,8 @@ none of them is passed on.
 
 from __future__ import annotations
 
+import gzip
+from csv import reader
 from os import fspath
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,8 @@ from fedmerdel.records.columns import (
     object_column,
 )
 
-_SUFFIXES = (".csv", ".csv.gz", ".parquet")
+SUFFIXES = (".csv", ".csv.gz", ".parquet")
+"""How names of files that can be read end."""
 
 
 def read_file(path: str | Path) -> Any:
@@ -39,8 +42,8 @@ def read_file(path: str | Path) -> Any:
     """
     name = fspath(path)
     where = f"file {name!r}"
-    if not name.lower().endswith(_SUFFIXES):
-        raise FileError(f"{where}: unknown type of file; use one of {', '.join(_SUFFIXES)}")
+    if not name.lower().endswith(SUFFIXES):
+        raise FileError(f"{where}: unknown type of file; use one of {', '.join(SUFFIXES)}")
     if not Path(name).exists():
         raise FileError(f"{where} does not exist: check its name and folder")
     if not Path(name).is_file():
@@ -61,13 +64,12 @@ def read_file(path: str | Path) -> Any:
             return parquet.ParquetFile(name).read()
         from pyarrow import csv
 
-        options = csv.ConvertOptions(strings_can_be_null=True)
-        table = csv.read_csv(name, convert_options=options)
-        if table.num_columns == 1:
-            # Only here is an empty line a row, with its one entry missing.
-            lines = csv.ParseOptions(ignore_empty_lines=False)
-            table = csv.read_csv(name, parse_options=lines, convert_options=options)
-        return table
+        return csv.read_csv(
+            name,
+            # Of one column, an empty line is a row with its entry missing.
+            parse_options=csv.ParseOptions(ignore_empty_lines=_n_names(name) != 1),
+            convert_options=csv.ConvertOptions(strings_can_be_null=True),
+        )
     except Exception:
         kind = "Parquet" if name.lower().endswith(".parquet") else "CSV (UTF-8, with a header)"
         raise FileError(
@@ -76,41 +78,25 @@ def read_file(path: str | Path) -> Any:
         ) from None
 
 
-def arrow_columns(table: Any, names: list[str], prefix: str) -> tuple[Column, ...]:
-    """Return the columns of an Arrow table."""
-    return tuple(
-        arrow_column(table.column(at), f"{prefix}column {name!r}") for at, name in enumerate(names)
-    )
-
-
-def frame_columns(frame: Any, names: list[str], prefix: str) -> tuple[Column, ...]:
-    """Return the columns of an eager narwhals frame."""
+def frame_column(series: Any, where: str) -> Column:
+    """Make a column from a series of an eager narwhals frame."""
     import narwhals as nw
 
-    columns = []
-    for name, series in zip(names, frame.iter_columns(), strict=True):
-        where = f"{prefix}column {name!r}"
-        try:
-            if series.dtype == nw.Object:
-                cells = series.to_list()
-            elif series.implementation.is_pandas_like() and series.dtype in (
-                nw.Categorical,
-                nw.Enum,
-            ):
-                columns.append(_pandas_categories(series.to_native()))
-                continue
-            else:
-                cells, array = None, series.to_arrow()
-        except Exception:
-            raise DataError(unreadable_message(where)) from None
-        if cells is not None:
-            columns.append(object_column(cells, where))
-            continue
-        # Its categories are numbered in the order in which the process met them, which
-        # would make the order of the levels depend on what was done before.
-        accidental = series.implementation.is_polars() and series.dtype == nw.Categorical
-        columns.append(arrow_column(array, where, keep_order=not accidental))
-    return tuple(columns)
+    try:
+        if series.dtype == nw.Object:
+            cells = series.to_list()
+        elif series.implementation.is_pandas_like() and series.dtype in (nw.Categorical, nw.Enum):
+            return _pandas_categories(series.to_native())
+        else:
+            cells, array = None, series.to_arrow()
+    except Exception:
+        raise DataError(unreadable_message(where)) from None
+    if cells is not None:
+        return object_column(cells, where)
+    # Its categories are numbered in the order in which the process met them, which
+    # would make the order of the levels depend on what was done before.
+    accidental = series.implementation.is_polars() and series.dtype == nw.Categorical
+    return arrow_column(array, where, keep_order=not accidental)
 
 
 def arrow_column(array: Any, where: str, *, keep_order: bool = True) -> Column:
@@ -218,6 +204,13 @@ def continuous_message(where: str) -> str:
 def unreadable_message(where: str) -> str:
     """Word the error for a type that has no categories."""
     return f"{where} is of a type that can't be read: make it text, whole numbers or true/false"
+
+
+def _n_names(csv_name: str) -> int:
+    """Return how many columns a CSV has, from its first line alone."""
+    opener: Any = gzip.open if csv_name.lower().endswith(".gz") else open
+    with opener(csv_name, "rt", encoding="utf-8-sig", errors="replace") as lines:
+        return len(next(reader([next((line for line in lines if line != "\n"), "")])))
 
 
 def _pandas_categories(series: Any) -> Column:

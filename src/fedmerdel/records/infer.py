@@ -50,8 +50,8 @@ def infer_codebook(table: Table, *, missing_level: bool = False) -> Codebook:
     """
     check_numbers(table)
     variables = [_variable(table, at) for at in range(table.n_columns)]
-    if missing_level:  # the profile is there by now, so this looks at no row again
-        gone = table.profile.missing
+    if missing_level:  # presence is known by now, so this looks at no row again
+        gone = table.presence.missing
         variables = [
             variable.with_missing_level() if gone[at] else variable
             for at, variable in enumerate(variables)
@@ -70,8 +70,8 @@ def infer_codebook(table: Table, *, missing_level: bool = False) -> Codebook:
 def check_numbers(table: Table) -> None:
     """Refuse columns with numbers that can't be levels."""
     for found, word in (
-        (table.profile.infinite, "holds infinity (inf): set those entries to missing"),
-        (table.profile.broken, None),
+        (table.presence.infinite, "holds infinity (inf): set those entries to missing"),
+        (table.presence.broken, None),
     ):
         if found.any():
             where = f"{table.prefix}column {table.names[int(np.argmax(found))]!r}"
@@ -90,8 +90,8 @@ def listing(names: Sequence[str], shown: int = 5, counts: Mapping[str, int] | No
 def _variable(table: Table, at: int) -> Variable:
     column, name = table.columns[at], table.names[at]
     where = f"{table.prefix}column {name!r}"
-    profile = table.profile
-    numbers = _distant_numbers(column) if profile.beyond[at] else profile.numbers(at)
+    presence = table.presence
+    numbers = _distant_numbers(column) if presence.beyond[at] else presence.numbers(at)
     if len(numbers) == 0:
         raise DataError(f"{where} has no entries, all are missing: leave it out")
     if len(numbers) > MAX_LEVELS:

@@ -49,7 +49,7 @@ def columns_with_missing(table: Table) -> NDArray[np.bool_]:
     """Say which columns have missing entries; looks at the rows only where it must."""
     found = np.array([column.missing is not None for column in table.columns])
     if any(column.may_miss for column in table.columns):
-        found |= table.profile.missing
+        found |= table.presence.missing
     return found
 
 

@@ -41,8 +41,8 @@ Fill = Callable[[NDArray[np.uint16], int], None]
 """Writes positions of the rows from a given one on into a block (rows x columns)."""
 
 
-class Profile(NamedTuple):
-    """What one pass over the rows found out about each column.
+class Presence(NamedTuple):
+    """Which positions the entries of each column have, as one pass over the rows found.
 
     Attributes
     ----------
@@ -113,12 +113,12 @@ def blocks(
         yield start, block
 
 
-def scan(fill: Fill, n_rows: int, n_columns: int, tall: bool) -> Profile:
+def scan(fill: Fill, n_rows: int, n_columns: int, tall: bool) -> Presence:
     """Look at every entry once."""
     present = np.zeros((n_columns, N_POSITIONS), dtype=np.bool_)
     for _, block in blocks(fill, n_rows, n_columns, tall):
         mark_positions(block, present)
-    return Profile(present)
+    return Presence(present)
 
 
 @kernel

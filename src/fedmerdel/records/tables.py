@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,51 @@ from numpy.typing import NDArray
 from fedmerdel.errors import DataError
 from fedmerdel.records.columns import Column, Table, dates_message, object_column
 from fedmerdel.records.frames import (
-    arrow_columns,
+    arrow_column,
     checked_numbers,
-    frame_columns,
+    frame_column,
     read_file,
     unreadable_message,
 )
 
-__all__ = ["Column", "Table", "open_table"]
+__all__ = ["Column", "Readable", "Table", "open_readable", "open_table", "short_reason"]
 
 # scikit-learn's words, which its estimator checks look for; the array's values left out.
 _RESHAPE = (
     "Reshape your data either using array.reshape(-1, 1) if your data has a single feature "
     "or array.reshape(1, -1) if it contains a single sample."
 )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Readable:
+    """What can be read of a table, and why the rest can't. Rows: never leave their site.
+
+    Parameters
+    ----------
+    table : Table
+        The columns that hold categories.
+    unreadable : dict of str to str
+        The other columns, and how `open_table` refuses each.
+    dates : dict of str to Any
+        Those of them that hold dates or times, as they came: they may still tell rows
+        apart; see `date_texts`.
+    """
+
+    table: Table
+    unreadable: dict[str, str] = field(default_factory=dict)
+    dates: dict[str, Any] = field(default_factory=dict)
+
+    def why(self, name: str) -> str:
+        """Say in a few words why a column can't be read."""
+        return short_reason(self.unreadable[name], f"{self.table.prefix}column {name!r}")
+
+    def select(self, names: Sequence[str]) -> Table:
+        """Return the columns of these names; refuse those that can't be read."""
+        for name in names:
+            if name in self.unreadable:
+                raise DataError(f"{self.table.prefix}column {name!r} {self.why(name)}")
+        return self.table.select(names)
 
 
 def open_table(source: Any) -> Table:
@@ -57,14 +89,50 @@ def open_table(source: Any) -> Table:
     FileError
         If a file can't be read.
     """
-    if isinstance(source, Table):
+    opened = open_readable(source)
+    table, unreadable = opened.table, opened.unreadable
+    if table.n_rows < 1:
+        raise DataError(
+            f"{table.prefix}Found array with 0 sample(s) (shape=(0, "
+            f"{table.n_columns + len(unreadable)})) while a minimum of 1 is required."
+        )
+    if unreadable:
+        raise DataError(next(iter(unreadable.values())))
+    return table
+
+
+def open_readable(source: Any) -> Readable:
+    """Open a table without the columns that can't be columns of categories.
+
+    A hospital's table has columns of dates beside those of a study. Columns that are known
+    by their position are all read or none: without one, the others would seem moved.
+
+    Parameters
+    ----------
+    source : array, frame, Arrow table, path or list of lists
+        Whatever `open_table` takes, also without rows.
+
+    Returns
+    -------
+    Readable
+        The columns that can be read, and what is known of the others.
+
+    Raises
+    ------
+    DataError
+        If it is no table, or no column can be read.
+    FileError
+        If a file can't be read.
+    """
+    if isinstance(source, Readable):
         return source
+    if isinstance(source, Table):
+        return Readable(source)
     if isinstance(source, (str, Path)):
         table, origin = read_file(source), f"file {str(source)!r}"
-        names, named = _names(table.column_names, origin)
-        _check_size(table.num_rows, len(names), origin)
-        columns = arrow_columns(table, names, f"{origin}: ")
-        return Table(tuple(names), columns, table.num_rows, named, origin)
+        return _from_columns(
+            table.column_names, table.columns, arrow_column, table.num_rows, origin
+        )
     if isinstance(source, np.ndarray):
         return _from_array(source)
     if isinstance(source, (list, tuple)):
@@ -77,7 +145,39 @@ def open_table(source: Any) -> Table:
     return _from_frame(source)
 
 
-def _from_frame(source: Any) -> Table:
+def short_reason(message: str, where: str) -> str:
+    """Cut an error's message to what is wrong with the column, without what to do."""
+    return message.removeprefix(where).lstrip(": ").partition(":")[0]
+
+
+def _from_columns(
+    names: Sequence[Any],
+    columns: Sequence[Any],
+    read: Callable[[Any, str], Column],
+    n_rows: int,
+    origin: str = "",
+) -> Readable:
+    prefix = f"{origin}: " if origin else ""
+    names, named = _names(names, prefix)
+    _check_width(n_rows, len(names), prefix)
+    found: dict[str, Column] = {}
+    unreadable: dict[str, str] = {}
+    dates: dict[str, Any] = {}
+    for name, column in zip(names, columns, strict=True):
+        where = f"{prefix}column {name!r}"
+        try:
+            found[name] = read(column, where)
+        except DataError as error:
+            unreadable[name] = str(error)
+            if str(error) == dates_message(where):
+                dates[name] = column
+    if unreadable and not (named and found):
+        raise DataError(next(iter(unreadable.values())))
+    table = Table(tuple(found), tuple(found.values()), n_rows, named, origin)
+    return Readable(table, unreadable, dates)
+
+
+def _from_frame(source: Any) -> Readable:
     import narwhals as nw
 
     try:
@@ -111,13 +211,10 @@ def _from_frame(source: Any) -> Table:
             f"Expected 2D array, got {type(source).__name__} instead: give a NumPy array, a "
             f"data frame, an Arrow table or the path of a file. {_RESHAPE}"
         )
-    names, named = _names(list(frame.columns), "")
-    n_rows = len(frame)
-    _check_size(n_rows, len(names), "")
-    return Table(tuple(names), frame_columns(frame, names, ""), n_rows, named)
+    return _from_columns(frame.columns, list(frame.iter_columns()), frame_column, len(frame))
 
 
-def _from_rows(rows: Sequence[Any]) -> Table:
+def _from_rows(rows: Sequence[Any]) -> Readable:
     try:
         array = np.asarray(rows)
         mixed = array.dtype.kind in "iuf" and any(
@@ -134,7 +231,7 @@ def _from_rows(rows: Sequence[Any]) -> Table:
     return _from_array(array)
 
 
-def _from_array(array: NDArray[Any]) -> Table:
+def _from_array(array: NDArray[Any]) -> Readable:
     if isinstance(array, np.ma.MaskedArray):
         raise DataError("the array is masked: give it as floats with NaN where entries are missing")
     array = np.asarray(array)
@@ -148,13 +245,13 @@ def _from_array(array: NDArray[Any]) -> Table:
             f"Expected 2D array. Found array with dim {array.ndim}, while dim <= 2 is required."
         )
     n_rows, n_columns = array.shape
-    _check_size(n_rows, n_columns, "")
+    _check_width(n_rows, n_columns, "")
     names = _positions(n_columns)
     kind = array.dtype.kind
     if kind in "biuf":
         checked_numbers(array, "the array")
         columns = tuple(Column(array[:, j]) for j in range(n_columns))
-        return Table(names, columns, n_rows, named=False, matrix=array)
+        return Readable(Table(names, columns, n_rows, named=False, matrix=array))
     if kind in "Mm":
         raise DataError(dates_message("the array"))
     if kind not in "OUT":
@@ -162,26 +259,25 @@ def _from_array(array: NDArray[Any]) -> Table:
     columns = tuple(
         object_column(array[:, j].tolist(), f"column {name!r}") for j, name in enumerate(names)
     )
-    return Table(names, columns, n_rows, named=False)
+    return Readable(Table(names, columns, n_rows, named=False))
 
 
 def _positions(n_columns: int) -> tuple[str, ...]:
     return tuple(f"x{j}" for j in range(n_columns))
 
 
-def _names(names: Sequence[Any], origin: str) -> tuple[list[str], bool]:
-    where = f"{origin}: " if origin else ""
+def _names(names: Sequence[Any], prefix: str) -> tuple[Sequence[str], bool]:
     texts = [name for name in names if isinstance(name, str)]
     if not texts:
-        return list(_positions(len(names))), False
+        return _positions(len(names)), False
     if len(texts) < len(names):
         raise DataError(
-            f"{where}some names of columns are text and others are not: make all of them text "
+            f"{prefix}some names of columns are text and others are not: make all of them text "
             "(for example with frame.columns.astype(str))"
         )
     twice = _twice(texts)
     if twice is not None:
-        raise DataError(f"{where}column {twice!r} appears twice: rename or drop one")
+        raise DataError(f"{prefix}column {twice!r} appears twice: rename or drop one")
     return texts, True
 
 
@@ -189,15 +285,9 @@ def _twice(names: Sequence[Any]) -> Any:
     return next((name for name, times in Counter(names).items() if times > 1), None)
 
 
-def _check_size(n_rows: int, n_columns: int, origin: str) -> None:
-    where = f"{origin}: " if origin else ""
+def _check_width(n_rows: int, n_columns: int, prefix: str) -> None:
     if n_columns < 1:
         raise DataError(
-            f"{where}Found array with 0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 "
-            "is required."
-        )
-    if n_rows < 1:
-        raise DataError(
-            f"{where}Found array with 0 sample(s) (shape=(0, {n_columns})) while a minimum of 1 "
+            f"{prefix}Found array with 0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 "
             "is required."
         )

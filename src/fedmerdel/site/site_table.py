@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from fedmerdel.records.encode import encode
 from fedmerdel.records.frames import date_texts
 from fedmerdel.records.missing import check_complete
 from fedmerdel.records.packing import PackedRows
-from fedmerdel.records.readable import open_readable
+from fedmerdel.records.tables import Readable, open_readable
 from fedmerdel.records.weights import column_weights
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.study import Study
@@ -27,35 +26,9 @@ YES_NO = (
 """Spellings of an outcome, without it first."""
 
 
-class SiteTable(NamedTuple):
-    """A site's table: what can be read of it, and why the rest can't. Rows: never leave.
-
-    Attributes
-    ----------
-    table : Table
-        The columns that hold categories.
-    unreadable : dict of str to str
-        Other columns, such as dates, and what they hold. A study has no use for them.
-    dates : dict of str to Any
-        Those of them that hold dates or times: they may still tell rows apart.
-    """
-
-    table: Table
-    unreadable: dict[str, str]
-    dates: dict[str, Any]
-
-    def columns(self, names: Sequence[str]) -> Table:
-        """Return the columns of these names."""
-        for name in names:
-            if name in self.unreadable:
-                reason = self.unreadable[name]
-                raise DataError(f"{self.table.prefix}column {name!r} {reason}")
-        return self.table.select(names)
-
-
-def open_site_table(source: Any) -> SiteTable:
+def open_site_table(source: Any) -> Readable:
     """Open a site's table; columns that the study does not name may hold anything."""
-    opened = source if isinstance(source, SiteTable) else SiteTable(*open_readable(source))
+    opened = open_readable(source)
     if opened.table.n_rows == 0:
         raise DataError(f"{opened.table.prefix}the table has no rows")
     return opened
@@ -69,7 +42,7 @@ def study_rows(study: Study, source: Any, sample_weight: Any = None) -> PackedRo
     """
     opened = open_site_table(source)
     named = opened.table.named
-    columns = opened.columns(study.codebook.names) if named else opened.table
+    columns = opened.select(study.codebook.names) if named else opened.table
     if study.missing == "error":
         check_complete(columns)
     return encode(columns, study.codebook, sample_weight, owner="the study")
@@ -83,13 +56,13 @@ def site_weights(study: Study, source: Any, given: Any = None) -> Any:
         raise OptionError(
             f"sample_weight: the study takes weights from column {study.weight!r}: leave it out"
         )
-    return column_weights(open_site_table(source).columns([study.weight]), study.weight)
+    return column_weights(open_site_table(source).select([study.weight]), study.weight)
 
 
 def site_outcomes(study: Study, source: Any) -> dict[str, FloatArray]:
     """Return each outcome of each row: 1, 0, or NaN where it is not known."""
     opened = open_site_table(source)
-    return {name: _outcome(opened.columns([name]), name) for name in study.outcomes}
+    return {name: _outcome(opened.select([name]), name) for name in study.outcomes}
 
 
 def row_ids(study: Study, source: Any) -> NDArray[Any] | None:
@@ -102,7 +75,7 @@ def row_ids(study: Study, source: Any) -> NDArray[Any] | None:
         return None
     if study.row_id in opened.dates:
         return np.array(date_texts(opened.dates[study.row_id]), dtype=object)
-    column = opened.columns([study.row_id]).columns[0]
+    column = opened.select([study.row_id]).columns[0]
     # Missing entries may hold any number, also one outside the labels.
     ids = column.numbers if column.missing is None else np.where(column.missing, 0, column.numbers)
     if column.labels is not None:
