@@ -17,10 +17,10 @@ from fedmerdel.records.packing import PackedRows
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import Expectations, expectations
-from fedmerdel.sums.special import ln_beta
 from fedmerdel.sums.levels import sum_levels
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.selection import Selection
+from fedmerdel.sums.special import ln_beta
 from fedmerdel.sums.sums import Sums
 
 FOLDER = Path(os.environ.get("FEDMERDEL_DATA", "../shared/data")) / "reference"

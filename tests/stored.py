@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +26,27 @@ def assert_same(one: Federation, other: Federation) -> None:
     assert one.lower_bound == other.lower_bound
     assert one.lineage == other.lineage
     assert (one.search, one.criterion) == (other.search, other.criterion)
+
+
+def assert_identical(one: Any, other: Any) -> None:
+    """The same types and numbers to the last bit, in every field and all the way down."""
+    assert type(one) is type(other)
+    if isinstance(one, np.ndarray):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        assert one.tobytes() == other.tobytes()
+    elif isinstance(one, float):
+        assert struct.pack("d", one) == struct.pack("d", other)
+    elif dataclasses.is_dataclass(one):
+        for field in dataclasses.fields(one):
+            assert_identical(getattr(one, field.name), getattr(other, field.name))
+    elif isinstance(one, dict):
+        assert list(one) == list(other)
+        assert_identical(list(one.values()), list(other.values()))
+    elif isinstance(one, tuple | list):
+        for a, b in zip(one, other, strict=True):
+            assert_identical(a, b)
+    else:
+        assert one == other
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def flipped(stats: Sums, first: FirstHalves, turn: np.ndarray) -> FirstHalves:
 
 
 def pooled(proposals: Proposals) -> Sums:
-    stats = [own for own, _ in proposals]
+    stats = [own[:3] for own, _ in proposals]  # T, S and h
     return Sums(*(np.sum(parts, axis=0) for parts in zip(*stats, strict=True)))
 
 

@@ -18,7 +18,7 @@ from fedmerdel.study.priors import study_prior
 from fedmerdel.study.study import Study
 from fedmerdel.sums import search as search_module
 from fedmerdel.sums.elbo import elbo
-from fedmerdel.sums.merging import LocalClusters, Merging, local_clusters, merged_statistics
+from fedmerdel.sums.merging import LocalClusters, Merging, local_clusters, merged_sums
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.search import Search, merge_best_first, move_singly, search_groups
 from fedmerdel.sums.sums import OutcomeCounts, Sums
@@ -123,8 +123,8 @@ def test_coarse_overlaps_keep_the_bound_and_no_entropy_is_negative(
     local = local_clusters([s._replace(Q=s.Q + more * (1 - np.eye(len(s.Q)))) for s in exactly])
     label = np.random.default_rng(seed).integers(0, 2, local.stats.n_clusters)
     groups = [np.flatnonzero(label == k) for k in np.unique(label)]
-    found = merged_statistics(local, groups)
-    exact = merged_statistics(federation.local(), groups)
+    found = merged_sums(local, groups)
+    exact = merged_sums(federation.local(), groups)
     assert np.all(found.h <= 0)
     assert np.all(found.h >= exact.h)
     true = federation.true_elbo(groups)
@@ -135,7 +135,7 @@ def test_bounds_that_overshoot_are_cut_at_sure_rows() -> None:
     Q = np.full((3, 3), 7.0) - 7.0 * np.eye(3)
     local = local_clusters([Sums(np.full(3, 20.0), np.full((3, 2), 10.0), np.full(3, -4.0), Q)])
     # Two: -8 + 7; three: -12 + 21, which no entropy can be.
-    found = merged_statistics(local, [np.array([0, 1]), np.array([2]), np.arange(3)])
+    found = merged_sums(local, [np.array([0, 1]), np.array([2]), np.arange(3)])
     assert found.h.tolist() == [-1.0, -4.0, 0.0]
 
 

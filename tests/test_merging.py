@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedmerdel.centre.federation import Federation, merge_sites
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.learning import Learned
-from fedmerdel.sums.merging import Merging, merged_statistics
+from fedmerdel.sums.merging import Merging, merged_sums
 from tests.drawn import seeds
 from tests.federations import Federation as Drawn
 from tests.federations import Groups, Recorder, federations, made_study
@@ -125,10 +125,10 @@ def test_no_accepted_merge_lowers_the_true_elbo(
 
 @settings(max_examples=60, deadline=None)
 @given(federation=federations(), seed=seeds)
-def test_merged_statistics_bound_the_true_ones(federation: Drawn, seed: int) -> None:
+def test_merged_sums_bound_the_true_ones(federation: Drawn, seed: int) -> None:
     local = federation.local()
     groups = random_groups(local.stats.n_clusters, seed)
-    found = merged_statistics(local, groups)
+    found = merged_sums(local, groups)
     true = statistics_from(federation.sums(groups))
     np.testing.assert_allclose(found.T, true.T, rtol=1e-10)
     np.testing.assert_allclose(found.S, true.S, rtol=1e-10, atol=1e-12)

@@ -1,8 +1,10 @@
-"""Figures show the model's own numbers, read back from what was drawn."""
+"""Figures show the numbers of a model or a federation, read back from what was drawn."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -10,19 +12,28 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import numpy as np
 import pytest
-from fedmerdel.model.outcomes import rates, rates_of_all
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, QuadMesh
+from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.text import Text
 
-from fedmerdel import FedMerDel, GlobalModel, MerDel, OptionError, Round, plot, simulate
-from fedmerdel.centre.origins import joins
+from fedmerdel import (
+    Federation,
+    FedMerDel,
+    GlobalModel,
+    MerDel,
+    OptionError,
+    Round,
+    plot,
+    simulate,
+)
 from fedmerdel.model.certainty import expected_certainty
 from fedmerdel.plot.ribbons import spaced
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, between
 from fedmerdel.sums.profile import profile
-from tests.plotted import N_VARIABLES, every_figure, made
+from tests.plotted import FIGURES, N_VARIABLES, OF_SITES, made
+from tests.reported import after_rounds
 
 ODD = "a $x^2$ <b>_{c} & 5 %"
 """A name that would be a formula, or a tag, if anyone took it for one."""
@@ -98,13 +109,13 @@ def test_colours_are_those_of_the_report() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_sites_show_the_share_of_each_sites_rows(size: tuple[int, int]) -> None:
-    model = made(*size)
-    ax = plot.sites(model)
-    wanted = model.site_rows / model.site_rows.sum(axis=1, keepdims=True)
+    federation = made(*size)
+    ax = plot.sites(federation)
+    wanted = federation.site_rows / federation.site_rows.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(cells(ax), wanted)
-    assert at_left(ax) == list(model.sites)
+    assert at_left(ax) == list(federation.sites)
     assert below(ax) == [f"cluster {k}" for k in range(size[0])]
-    rows = [f"{rows:,.0f}" for rows in model.site_rows.sum(axis=1)]
+    rows = [f"{rows:,.0f}" for rows in federation.site_rows.sum(axis=1)]
     assert written(ax)[: len(rows) + 1] == ["rows", *rows]
     numbers = [f"{100 * share:.0f}" for share in wanted[wanted > 0]]
     assert written(ax)[len(rows) + 1 :] == (numbers if size == (3, 1) else [])
@@ -114,7 +125,7 @@ def test_sites_show_the_share_of_each_sites_rows(size: tuple[int, int]) -> None:
 def test_outcomes_show_rates_and_intervals(size: tuple[int, int]) -> None:
     model = made(*size)
     ax = plot.outcomes(model, "death")
-    each, overall = rates(model)["death"], rates_of_all(model)["death"]
+    each, overall = model.outcomes["death"]
     points, dashed = ax.lines
     np.testing.assert_array_equal(points.get_xdata(), [rate.share for rate in each])
     assert set(dashed.get_xdata()) == {overall.share}
@@ -125,23 +136,23 @@ def test_outcomes_show_rates_and_intervals(size: tuple[int, int]) -> None:
     assert at_left(ax) == [f"cluster {k}" for k in range(size[0])]
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [*SIZES[:3], (60, 40)])
 def test_ribbons_are_as_wide_as_rows(size: tuple[int, int]) -> None:
-    model = made(*size)
-    ax = plot.lineage(model)
+    federation = made(*size)
+    ax = plot.lineage(federation)
     ribbons = [part for part in ax.patches if isinstance(part, PathPatch)]
     blocks = [part for part in ax.patches if isinstance(part, Rectangle)]
-    if len(model.lineage) > 150:
-        flow, left = model.site_rows.T, model.site_rows.sum(axis=1)
+    if len(federation.lineage) > 150:
+        flow, left = federation.site_rows.T, federation.site_rows.sum(axis=1)
         wanted = flow[flow > 0]
     else:
-        left = np.array([ancestor.rows for ancestor in model.lineage])
-        wanted = np.array([a.rows for a in sorted(model.lineage, key=lambda a: a.cluster)])
+        left = np.array([ancestor.rows for ancestor in federation.lineage])
+        wanted = np.array([a.rows for a in sorted(federation.lineage, key=lambda a: a.cluster)])
     paths = [part.get_path().vertices for part in ribbons]
     for x in (0.0, 1.0):
         np.testing.assert_allclose([np.ptp(path[path[:, 0] == x, 1]) for path in paths], wanted)
     sizes = [part.get_height() for part in blocks]
-    np.testing.assert_allclose(sizes, [*left, *model.sums.T])
+    np.testing.assert_allclose(sizes, [*left, *federation.sums.T])
     # No block covers another, and all stand inside.
     for side in (blocks[: len(left)], blocks[len(left) :]):
         tops = np.array([part.get_y() for part in side])
@@ -149,7 +160,7 @@ def test_ribbons_are_as_wide_as_rows(size: tuple[int, int]) -> None:
         assert (tops[1:] >= ends[:-1] - 1e-9).all()
         assert tops[0] >= -1e-9
         assert ends[-1] <= ax.get_ylim()[0] * (1 + 1e-9)
-    assert written(ax) == [*model.sites, *(f"cluster {k}" for k in range(size[0]))]
+    assert written(ax) == [*federation.sites, *(f"cluster {k}" for k in range(size[0]))]
 
 
 def test_names_beside_ribbons_stay_in_order_and_apart() -> None:
@@ -162,15 +173,18 @@ def test_names_beside_ribbons_stay_in_order_and_apart() -> None:
     assert np.diff(spaced(np.zeros(20), 1.0, 10.0)) == pytest.approx(np.full(19, 0.5))
 
 
-@pytest.mark.parametrize("size", [(3, 1), (60, 1)])
+@pytest.mark.parametrize("size", [(3, 1), (60, 1), (3, 3)])
 def test_certainty_shows_the_histogram(size: tuple[int, int]) -> None:
-    model = made(*size)
-    ax = plot.certainty(model)
-    sure = expected_certainty(model.sums, model.prior, model.row_prior, model.site_rows)
-    bars = [part for part in ax.patches if isinstance(part, Rectangle)]
-    np.testing.assert_allclose([bar.get_height() for bar in bars], sure.histogram)
-    np.testing.assert_allclose([bar.get_x() for bar in bars], np.arange(20) / 20, atol=1e-12)
-    assert written(ax) == [f"{100 * sure.sure:.0f} % above 0.8"]
+    """With each site's shares of the clusters where they are known, else with those of all."""
+    federation = made(*size)
+    own, rows = federation.model, federation.site_rows
+    for given, rows_of in ((federation, rows), (own, rows.sum(axis=0, keepdims=True))):
+        ax = plot.certainty(given)
+        sure = expected_certainty(own.sums, own.prior, own.row_prior, rows_of)
+        bars = [part for part in ax.patches if isinstance(part, Rectangle)]
+        np.testing.assert_allclose([bar.get_height() for bar in bars], sure.histogram)
+        np.testing.assert_allclose([bar.get_x() for bar in bars], np.arange(20) / 20, atol=1e-12)
+        assert written(ax) == [f"{100 * sure.sure:.0f} % above 0.8"]
 
 
 def test_variables_show_the_selection_probability(one_table: MerDel) -> None:
@@ -187,22 +201,22 @@ def test_variables_show_the_selection_probability(one_table: MerDel) -> None:
 
 @pytest.mark.parametrize("size", SIZES[:3])
 def test_the_elbo_over_merges_ends_at_the_models(size: tuple[int, int]) -> None:
-    model = made(*size)
-    (line,) = plot.elbo(model).lines
-    gains = [join.gain for join in joins(model)]
+    federation = made(*size)
+    (line,) = plot.elbo(federation).lines
+    gains = [join.gain for join in federation.joins()]
     y = np.asarray(line.get_ydata())
-    assert y[-1] == pytest.approx(model.lower_bound)
+    assert y[-1] == pytest.approx(federation.lower_bound)
     np.testing.assert_allclose(np.diff(y), gains, rtol=1e-6)
     np.testing.assert_array_equal(line.get_xdata(), np.arange(len(gains) + 1))
 
 
-def test_the_elbo_over_exchanges_leaves_out_what_is_not_known() -> None:
-    steps = [(1, -90.0), (2, None), (3, -80.5)]
-    record = tuple(Round(number, elbo, None, 3, 0.1, ()) for number, elbo in steps)
+def test_the_elbo_over_rounds_leaves_out_what_is_not_known() -> None:
+    told = [(1, -90.0), (2, None), (3, -80.5)]
+    record = tuple(Round(number, elbo, None, 3, 0.1, ()) for number, elbo in told)
     (line,) = plot.elbo(replace(made(), record=record)).lines
     assert list(line.get_xdata()) == [1, 3]
     assert list(line.get_ydata()) == [-90.0, -80.5]
-    with pytest.raises(OptionError, match="known after none of its exchanges"):
+    with pytest.raises(OptionError, match="known after none of its rounds"):
         plot.elbo(replace(made(), record=record[1:2]))
 
 
@@ -231,60 +245,134 @@ def test_images_show_the_mean_and_draws_of_each_cluster() -> None:
     assert len(shown) == 60
 
 
-def test_a_federated_estimator_is_its_model() -> None:
+def test_a_federated_estimator_is_its_federation() -> None:
     table = simulate(600, 8, 2, beta=(0.5, 0.5), random_state=1)
     fitted = FedMerDel(random_state=1).fit(table.X, groups=np.arange(600) % 2)
-    np.testing.assert_array_equal(cells(plot.heatmap(fitted)), cells(plot.heatmap(fitted.model_)))
-    np.testing.assert_array_equal(cells(plot.sites(fitted)), cells(plot.sites(fitted.model_)))
+    for given in (fitted.federation_, fitted.model_):
+        np.testing.assert_array_equal(cells(plot.heatmap(fitted)), cells(plot.heatmap(given)))
+    given = fitted.federation_
+    np.testing.assert_array_equal(cells(plot.sites(fitted)), cells(plot.sites(given)))
+    assert written(plot.lineage(fitted)) == written(plot.lineage(given))
+    (line,), (wanted,) = plot.elbo(fitted).lines, plot.elbo(given).lines
+    np.testing.assert_array_equal(line.get_ydata(), wanted.get_ydata())
+    bars, wanted_bars = (
+        [b.get_height() for b in plot.certainty(g).patches] for g in (fitted, given)
+    )
+    assert bars == wanted_bars
 
 
-def named_oddly() -> GlobalModel:
-    model = made()
-    study = replace(model.study, labels={"v0": f"v0 {ODD}"})
-    return replace(model, study=study).named({1: ODD})
+@pytest.mark.parametrize("name", [name for name in FIGURES if name not in OF_SITES])
+def test_a_model_alone_has_the_figures_that_need_no_site(name: str, tmp_path: Path) -> None:
+    """Those of its federation, also after it was saved and loaded."""
+    federation = named_oddly()
+    if name == "certainty":  # it knows the shares of all sites together
+        federation = made(3, 1)
+    federation.model.save(tmp_path / "model.zip")
+    wanted = drawing(FIGURES[name](federation))
+    for given in (federation.model, GlobalModel.load(tmp_path / "model.zip")):
+        assert drawing(FIGURES[name](given)) == wanted
 
 
-def test_names_are_shown_as_they_are_written(tmp_path: Path) -> None:
-    model = named_oddly()
-    for name, figure in every_figure(model).items():
-        path = tmp_path / f"{name}.svg"
-        with mpl.rc_context({"svg.fonttype": "none"}):
-            figure.savefig(path)
-        texts = {e.text for e in ElementTree.parse(path).iter() if e.tag.endswith("}text")}
-        if name not in ("certainty", "elbo", "variables"):
-            assert ODD in texts or (name == "images" and ODD[:8] in {str(t)[:8] for t in texts})
-        if name in ("heatmap", "ratio", "variables"):
-            assert f"v0 {ODD}" in texts
+def drawing(figure: Figure) -> str:
+    """A figure as text, the same for the same figure."""
+    text = StringIO()
+    with mpl.rc_context({"svg.hashsalt": "same", "svg.fonttype": "none"}):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()
 
 
-def test_every_figure_can_be_saved_and_fits_its_page(tmp_path: Path) -> None:
-    for size in ((3, 1), (60, 1)):
-        for name, figure in every_figure(made(*size)).items():
-            for suffix in ("svg", "pdf")[: 2 if size == (3, 1) else 1]:
-                path = tmp_path / f"{name}.{suffix}"
-                figure.savefig(path)
-                assert path.stat().st_size > 1000
-            used, page = figure.get_tightbbox(), figure.get_size_inches()
-            assert min(used.x0, used.y0) > 0, (name, size)
-            assert used.x1 < page[0], (name, size)
-            assert used.y1 < page[1], (name, size)
+def test_what_needs_the_sites_is_refused_for_a_model_alone(tmp_path: Path) -> None:
+    """Whether merged once or after rounds, fresh or loaded, with shares of sites or without."""
+    shared = replace(made().study, site_shares=True)
+    summaries = tuple(replace(s, study_hash=shared.hash) for s in made().summaries)
+    federations = [made(), after_rounds(), replace(made(), study=shared, summaries=summaries)]
+    assert federations[2].model.site_shares
+    made().save(tmp_path / "centre")
+    models = [each.model for each in federations]
+    for model in (*models, GlobalModel.load(tmp_path / "centre")):
+        for name in OF_SITES:
+            with pytest.raises(OptionError) as caught:
+                FIGURES[name](model)
+            message = str(caught.value)
+            assert message.startswith("model: this figure shows what sites sent")
+            assert "give the Federation" in message
+            assert "\n" not in message
+    for name in OF_SITES:
+        FIGURES[name](Federation.load(tmp_path / "centre"))
+
+
+def test_figures_after_rounds_show_sites_and_rounds() -> None:
+    federation = after_rounds()
+    (line,) = plot.elbo(federation).lines
+    assert list(line.get_xdata()) == [each.number for each in federation.record]
+    assert list(line.get_ydata()) == [each.elbo for each in federation.record]
+    ax = plot.lineage(federation)
+    names = [f"cluster {k}" for k in range(federation.n_clusters)]
+    assert written(ax) == [*federation.sites, *names]
+    ribbons = [part for part in ax.patches if isinstance(part, PathPatch)]
+    assert len(ribbons) == int((federation.site_rows > 0).sum())
+
+
+def named_oddly() -> Federation:
+    federation = made()
+    study = replace(federation.study, labels={"v0": f"v0 {ODD}"})
+    return replace(federation, study=study).named({1: ODD})
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_names_are_shown_as_they_are_written(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.svg"
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        FIGURES[name](named_oddly()).savefig(path)
+    texts = {e.text for e in ElementTree.parse(path).iter() if e.tag.endswith("}text")}
+    if name not in ("certainty", "elbo", "variables"):
+        assert ODD in texts or (name == "images" and ODD[:8] in {str(t)[:8] for t in texts})
+    if name in ("heatmap", "ratio", "variables"):
+        assert f"v0 {ODD}" in texts
+
+
+@pytest.mark.parametrize("size", [(3, 1), (60, 1)])
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_can_be_saved_and_fits_its_page(
+    name: str, size: tuple[int, int], tmp_path: Path
+) -> None:
+    figure = FIGURES[name](made(*size))
+    for suffix in ("svg", "pdf")[: 2 if size == (3, 1) else 1]:
+        path = tmp_path / f"{name}.{suffix}"
+        figure.savefig(path)
+        assert path.stat().st_size > 1000
+    used, page = figure.get_tightbbox(), figure.get_size_inches()
+    assert min(used.x0, used.y0) > 0
+    assert used.x1 < page[0]
+    assert used.y1 < page[1]
 
 
 @pytest.mark.parametrize("size", SIZES[:3])
-def test_names_do_not_cover_each_other(size: tuple[int, int]) -> None:
-    model = made(*size)
-    drawn = [plot.heatmap(model), plot.sites(model), plot.outcomes(model, "death")]
-    sides = [ax.get_yticklabels() for ax in drawn]
-    ax = plot.lineage(model)
-    sides += [ax.texts[: len(model.sites)], ax.texts[len(model.sites) :]]
-    for side in sides:
-        side[0].figure.draw_without_rendering()
-        boxes = [Text.get_window_extent(text) for text in side]  # without the line to its block
-        assert all(lower.y1 <= upper.y0 + 1 for upper, lower in pairwise(boxes))
+@pytest.mark.parametrize("name", ["heatmap", "sites", "outcomes"])
+def test_names_do_not_cover_each_other(name: str, size: tuple[int, int]) -> None:
+    figure = FIGURES[name](made(*size))
+    figure.draw_without_rendering()
+    assert_apart(figure.axes[0].get_yticklabels())
+
+
+@pytest.mark.parametrize("size", SIZES[:3])
+def test_names_beside_ribbons_do_not_cover_each_other(size: tuple[int, int]) -> None:
+    federation = made(*size)
+    ax = plot.lineage(federation)
+    ax.figure.draw_without_rendering()
+    assert_apart(ax.texts[: len(federation.sites)])
+    assert_apart(ax.texts[len(federation.sites) :])
+
+
+def assert_apart(side: Sequence[Text]) -> None:
+    """Names from top to bottom end before the next begins."""
+    boxes = [Text.get_window_extent(text) for text in side]  # without the line to its block
+    assert all(lower.y1 <= upper.y0 + 1 for upper, lower in pairwise(boxes))
 
 
 def test_what_cannot_be_drawn_is_refused_in_one_line(one_table: MerDel, tmp_path: Path) -> None:
-    model = made()
+    federation = made()
+    model = federation.model
     one_table.save(tmp_path / "fit.json")
     loaded = MerDel.load(tmp_path / "fit.json")
     for message, draw in {
@@ -294,10 +382,10 @@ def test_what_cannot_be_drawn_is_refused_in_one_line(one_table: MerDel, tmp_path
         "a list of numbers from 0 to 2": lambda: plot.heatmap(model, clusters=[3]),
         "most: give a whole number": lambda: plot.heatmap(model, most=0),
         "outcome: 'x' is not in the study, which has 'death'": lambda: plot.outcomes(model, "x"),
-        "give a GlobalModel or a fitted FedMerDel": lambda: plot.sites(one_table),
+        "give a GlobalModel, a Federation or a fitted FedMerDel": lambda: plot.sites(one_table),
         "fitted FedMerDel or MerDel": lambda: plot.heatmap(MerDel()),
         "has no ELBOs of its fit": lambda: plot.elbo(loaded),
-        "seconds: of a fitted MerDel only": lambda: plot.elbo(model, seconds=True),
+        "seconds: of a fitted MerDel only": lambda: plot.elbo(federation, seconds=True),
         "^shape: 5 x 5 has 25 pixels": lambda: plot.images(replace_names(model), (5, 5)),
         "^shape: a variable is pixel 11 of 4": lambda: plot.images(model, (2, 2)),
         "shape: give lines and columns": lambda: plot.images(model, 12),  # type: ignore[arg-type]

@@ -99,14 +99,14 @@ def test_what_is_returned_is_matplotlibs_and_can_be_kept() -> None:
 def test_given_axes_are_drawn_on_and_nothing_else_is_touched() -> None:
     from matplotlib import pyplot as plt
 
-    model, before, settings = made(), plt.get_fignums(), dict(mpl.rcParams)
+    federation, before, settings = made(), plt.get_fignums(), dict(mpl.rcParams)
     draws = [
         plot.heatmap, plot.sites, plot.lineage, plot.certainty, plot.variables, plot.elbo,
-        lambda model, ax: plot.outcomes(model, "death", ax=ax),
+        lambda federation, ax: plot.outcomes(federation, "death", ax=ax),
     ]  # fmt: skip
     for draw in draws:
         ax = Figure().add_subplot()
-        assert draw(model, ax=ax) is ax  # type: ignore[operator]
+        assert draw(federation, ax=ax) is ax  # type: ignore[operator]
     assert plt.get_fignums() == before
     assert dict(mpl.rcParams) == settings
 

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import inspect
+import pkgutil
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import fedmerdel
 
 NAMES = [
+    "Account",
     "Ancestor",
     "Assignment",
     "Broadcast",
+    "Cluster",
+    "ClusterLevel",
     "Codebook",
     "Consensus",
     "ConstantColumnWarning",
     "DataError",
-    "Round",
     "FedMerDel",
     "FedMerDelError",
     "FedMerDelWarning",
+    "Federation",
     "FileError",
     "GlobalModel",
     "MerDel",
@@ -31,28 +39,42 @@ NAMES = [
     "Move",
     "NotConvergedWarning",
     "OptionError",
+    "OutcomeCounts",
     "Policy",
+    "Prior",
+    "Rate",
+    "Rates",
+    "Reply",
+    "Round",
     "SimulatedTable",
     "SiteSummary",
     "Stability",
     "Study",
+    "Sums",
     "Variable",
+    "admit",
     "assign",
     "bayes_labels",
     "consensus",
     "custom_policy",
     "draft_study",
     "fit_site",
-    "merge_onto",
     "merge_sites",
     "model_table",
     "plot",
     "policy_named",
+    "reply_site",
+    "run_rounds",
     "score_samples",
     "simulate",
     "stability",
-    "update_site",
 ]
+
+# Named in what a public function or method returns, and not exported: each should become public,
+# or what returns it private.
+EXCEPTIONS = {
+    "Join",  # of Federation.joins
+}
 
 
 def test_all_names_are_listed_here() -> None:
@@ -66,10 +88,52 @@ def test_every_name_is_documented(name: str) -> None:
     assert public.__doc__ is not None  # its own, not its base's
 
 
+def public_functions() -> Iterator[tuple[str, Any]]:
+    """Every public function, and every public method of a public class, with its name."""
+    for name in NAMES:
+        public = getattr(fedmerdel, name)
+        if inspect.isfunction(public):
+            yield name, public
+        members = public.__all__ if inspect.ismodule(public) else dir(public)
+        for member in members if not inspect.isfunction(public) else ():
+            found = inspect.getattr_static(public, member)
+            found = inspect.unwrap(getattr(found, "__func__", found))
+            if not member.startswith("_") and inspect.isfunction(found):
+                yield f"{name}.{member}", found
+
+
+def own_types() -> dict[str, type]:
+    """Every class of the package by its name."""
+    modules = pkgutil.walk_packages(fedmerdel.__path__, "fedmerdel.")
+    return {
+        name: found
+        for module in modules
+        for name, found in vars(importlib.import_module(module.name)).items()
+        if inspect.isclass(found) and found.__module__.startswith("fedmerdel.")
+    }
+
+
+def test_whatever_is_returned_is_public_too() -> None:
+    """A user who gets an object can name its type, in an annotation or in `isinstance`."""
+    own, returned = own_types(), {}
+    for where, function in public_functions():
+        if function.__module__.startswith("fedmerdel."):
+            for word in re.findall(r"\w+", str(function.__annotations__.get("return"))):
+                if word in own:
+                    returned.setdefault(word, where)
+    # What is surely there, so that looking has found something.
+    assert {"Federation", "Reply", "Cluster", "Round", "ModelTable"} <= set(returned)
+    hidden = {name: where for name, where in returned.items() if name not in NAMES}
+    assert set(hidden) == EXCEPTIONS, hidden
+
+
 def test_public_methods_are_documented() -> None:
     for name, method in vars(fedmerdel.MerDel).items():
         if callable(method) and not name.startswith("_"):
             assert method.__doc__, name
+    for where, function in public_functions():
+        if function.__module__.startswith("fedmerdel."):
+            assert inspect.getdoc(function), where
 
 
 def test_errors_have_one_base() -> None:

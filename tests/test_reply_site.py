@@ -239,8 +239,8 @@ def test_clusters_too_small_to_tell_are_zeros_in_their_places(few: int) -> None:
     if of_first == 1:
         kinds.reverse()
     both = np.concatenate([np.tile(kinds[few], (9, 1)), np.tile(kinds[1 - few], (300, 1))])
-    study_, sent = federation.study, federation.broadcast
-    told = prepare_reply(study_, sent, frame_of(both), "york").summary
+    agreed, sent = federation.study, federation.broadcast
+    told = prepare_reply(agreed, sent, frame_of(both), "york").summary
     assert told.sums.T[few] == 0
     assert told.sums.T[1 - few] == 300
     assert not told.sums.S[few].any()

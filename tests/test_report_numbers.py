@@ -28,7 +28,7 @@ from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.conditions import condition_levels, level_texts, shown_levels
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations, expected_log_weights
-from fedmerdel.sums.merging import merged_statistics
+from fedmerdel.sums.merging import merged_sums
 from fedmerdel.sums.predictive import draw
 from fedmerdel.sums.prior import uniform_prior
 from fedmerdel.sums.profile import counted_profile, mixed, profile, weight_intervals
@@ -291,7 +291,7 @@ def test_each_merge_gains_what_the_elbo_rises_by(rows: AllRows, learned: bool, s
 
     def bound() -> float:
         listed = [np.array(sorted(group)) for group in groups]
-        return elbo(merged_statistics(local, listed), federation.prior)
+        return elbo(merged_sums(local, listed), federation.prior)
 
     before = apart = bound()
     found = federation.joins()

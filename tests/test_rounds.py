@@ -30,7 +30,7 @@ from fedmerdel.sums.cuts import split_gains
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.halves import FirstHalves
-from fedmerdel.sums.merging import merged_statistics
+from fedmerdel.sums.merging import merged_sums
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.sums import Sums
 from tests.federations import binary, hard_sites
@@ -81,7 +81,7 @@ def centre(shares: list[list[float]], rows: list[float]) -> tuple[Any, list[Any]
     stats = binary(shares, rows)
     local = hard_sites([stats])
     groups = [np.array([k]) for k in range(len(rows))]
-    return local, groups, merged_statistics(local, groups)
+    return local, groups, merged_sums(local, groups)
 
 
 def prior_of(n_components: int = 20) -> Prior:

@@ -70,6 +70,7 @@ def studies(draw: st.DrawFn) -> Study:
         variable_selection=draw(st.booleans()),
         policy=draw(st.sampled_from(list(POLICIES.values())) | policies),
         small_clusters=draw(st.sampled_from(["absorb", "withhold"])),
+        site_shares=draw(st.booleans()),
         outcomes=tuple(names[n_variables:-1]),
         row_id=draw(st.sampled_from([None, names[-1]])),
         labels=draw(st.dictionaries(st.sampled_from(book.names), words)),
@@ -103,6 +104,8 @@ def test_a_study_is_read_as_it_was_written(study: Study) -> None:
         loaded = Study.load(path)
     assert loaded == study
     assert loaded.hash == study.hash
+    assert text == study.to_text()
+    assert Study.from_bytes(text.encode()) == study
 
 
 def test_every_setting_is_in_the_file_with_a_comment_above_it(tmp_path: Path) -> None:
@@ -235,6 +238,7 @@ def test_another_version(version: str, tmp_path: Path) -> None:
         ("[disclosure]\npolicy = 'ons'\nrounding = 5", "'rounding' is for policy = \"custom\""),
         ("[disclosure]\nthreshold = 5", "'threshold' is for policy = \"custom\""),
         ("[disclosure]\nsmall_clusters = 'drop'", "section [disclosure]: small_clusters: give"),
+        ("[disclosure]\nsite_shares = 1", "section [disclosure]: site_shares: give true or false"),
         ("[table]\nrow_id = 3", "section [table]: row_id: give a text"),
         ("[table]\noutcomes = 'death'", "section [table]: outcomes: give a list of names"),
         ("[table]\noutcomes = ['copd']", "outcome 'copd' is a variable too"),

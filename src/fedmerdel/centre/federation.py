@@ -21,7 +21,7 @@ from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.names import changed
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
-from fedmerdel.study.study import Study
+from fedmerdel.study.study import Study, check_is_study
 from fedmerdel.sums.search import Search
 from fedmerdel.sums.similarity import MergeCriterion
 
@@ -184,8 +184,7 @@ def merge_sites(
         raise OptionError(f"search: give one of {_list(get_args(Search))}")
     if criterion not in get_args(MergeCriterion):
         raise OptionError(f"criterion: give one of {_list(get_args(MergeCriterion))}")
-    if not isinstance(study, Study):
-        raise OptionError("study: give a Study, such as Study.load reads")
+    check_is_study(study)
     sent = in_order(summaries)
     check_summaries(study, sent)
     for summary in sent:

@@ -15,7 +15,7 @@ from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import IntArray
 from fedmerdel.sums.expectations import expectations
-from fedmerdel.sums.merging import LocalClusters, merged_statistics
+from fedmerdel.sums.merging import LocalClusters, merged_sums
 
 STEPS = 10
 
@@ -45,7 +45,7 @@ def expected_local(
     if own is local.stats:
         return local
     for _ in range(STEPS):
-        stats = merged_statistics(local._replace(stats=own), list(groups))
+        stats = merged_sums(local._replace(stats=own), list(groups))
         theta = expectations(stats, centre_prior(study, n_components, stats.S))
         own = mechanism.expected(local.stats, theta.take(owner), offsets, none)
     return local._replace(stats=own)

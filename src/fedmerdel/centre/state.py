@@ -25,7 +25,7 @@ from fedmerdel.release.reply import Reply
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.elbo import elbo
-from fedmerdel.sums.merging import merged_statistics
+from fedmerdel.sums.merging import merged_sums
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.search import Search
 from fedmerdel.sums.similarity import MergeCriterion
@@ -105,7 +105,7 @@ class FederationState:
             local = side_by_side(self.summaries)
         else:
             local = expected_replies(self.study, self.summaries, self.asked)
-        return merged_statistics(local, list(self.groups))
+        return merged_sums(local, list(self.groups))
 
     @cached_property
     def released_prior(self) -> Prior:
@@ -121,7 +121,7 @@ class FederationState:
         expected = expected_local(self.study, local, self.groups, self.n_components)
         if expected is local:
             return self.released_sums
-        return merged_statistics(expected, list(self.groups))
+        return merged_sums(expected, list(self.groups))
 
     @cached_property
     def prior(self) -> Prior:

@@ -13,7 +13,7 @@ from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.reply import Reply, release_from_bytes
 from fedmerdel.release.summary import SiteSummary
-from fedmerdel.study.study import Study
+from fedmerdel.study.study import Study, check_is_study
 from fedmerdel.sums.merging import LocalClusters, local_clusters
 
 Summaries = tuple[SiteSummary, ...]
@@ -45,6 +45,7 @@ def admit(study: Study, data: bytes) -> SiteSummary:
     DataError
         If its numbers are impossible, or it is of another study.
     """
+    check_is_study(study)
     found = release_from_bytes(data)
     check_summary(study, found)
     return found
@@ -79,13 +80,14 @@ def side_by_side(summaries: Summaries) -> LocalClusters:
 def expected_replies(study: Study, summaries: Summaries, asked: Broadcast) -> LocalClusters:
     """Return the same with what replies stand for; others are as they were released."""
     mechanism, offsets = mechanism_for(study.policy), study.codebook.level_offsets
-    replied = [replies_to(summary, asked) for summary in summaries]
-    told = [s.sums.T > 0 for s, answers in zip(summaries, replied, strict=True) if answers]
-    alive = np.any(told, axis=0)
+    replied = {s.site for s in summaries if replies_to(s, asked)}
+    alive = np.any([s.sums.T > 0 for s in summaries if s.site in replied], axis=0)
     return local_clusters(
         [
-            mechanism.expected(s.sums, asked.clusters, offsets, alive) if answers else s.sums
-            for s, answers in zip(summaries, replied, strict=True)
+            mechanism.expected(s.sums, asked.clusters, offsets, alive)
+            if s.site in replied
+            else s.sums
+            for s in summaries
         ]
     )
 

@@ -67,6 +67,23 @@ class Broadcast(Parcel):
     eps: FloatArray = field(repr=False)
     selected: tuple[str, ...] | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse numbers that no centre can mean."""
+        K, M = len(self.clusters.log_weights), len(self.levels)
+        shapes = [array.shape for array in (*self.clusters, *self.cuts, self.uncut, self.eps)]
+        variables = {variable for variable, _ in self.levels}
+        fits = (
+            shapes == [(K,), (K, M), (K,), (K, M), (K,), (M,)]
+            and all(np.isfinite(array).all() for array in (*self.clusters, *self.cuts, self.eps))
+            and self.eps.min() > 0
+            and self.number >= 1
+            and set(self.selected or ()) <= variables
+        )
+        if not fits:
+            raise DataError(
+                "broadcast: its parts don't fit each other: ask the centre for it again"
+            )
+
     @property
     def n_clusters(self) -> int:
         """Clusters that rows are given to."""
@@ -93,6 +110,10 @@ class Broadcast(Parcel):
             raise DataError(
                 f"the broadcast is of another study than {study.name!r}, or of another version of "
                 "it: ask the centre which study it is for"
+            )
+        if (self.selected is not None) != study.variable_selection:
+            raise DataError(
+                "the broadcast selects variables, and the study does not, or vice versa"
             )
 
     def to_files(self) -> Files:

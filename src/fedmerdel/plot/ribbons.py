@@ -77,7 +77,7 @@ def lineage(model: Any, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib Axes
-        At the left the local clusters by site, or the sites alone after exchanges and where there
+        At the left the local clusters by site, or the sites alone after rounds and where there
         are more than 150 local clusters; at the right the global ones. Ribbons are as wide as the
         rows that they stand for.
     """

@@ -23,7 +23,7 @@ from fedmerdel.site.people import count_outcomes, count_people
 from fedmerdel.site.release import Release, summary_fields
 from fedmerdel.site.site_table import open_site_table, site_outcomes, site_weights, study_rows
 from fedmerdel.study.priors import study_prior
-from fedmerdel.study.study import Study
+from fedmerdel.study.study import Study, check_is_study
 from fedmerdel.sums.arrays import BoolArray, FloatArray
 from fedmerdel.sums.elbo import elbo
 
@@ -80,6 +80,7 @@ def prepare_release(
 ) -> Release:
     """Fit as `fit_site` does; return the summary, and the exact account that stays."""
     # Before the work, not after.
+    check_is_study(study)
     check_site_name(site)
     threads = thread_count(n_jobs)
     opened = open_site_table(table)

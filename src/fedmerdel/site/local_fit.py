@@ -19,7 +19,7 @@ from fedmerdel.study.priors import centre_learns, site_learns
 from fedmerdel.study.study import Study
 from fedmerdel.sums.expectations import Expectations, expectations
 from fedmerdel.sums.learning import Learned
-from fedmerdel.sums.merging import local_clusters, merged_statistics
+from fedmerdel.sums.merging import local_clusters, merged_sums
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.search import search_groups
 from fedmerdel.sums.sums import Sums
@@ -143,7 +143,7 @@ def fit_in_batches(
     # The site has its rows at hand: a few passes over all of them make one clustering of it.
     largest = sorted(groups, key=lambda group: -local.stats.T[group].sum())
     problem = make_problem(rows, prior, workers, learned)
-    stats, found = merged_statistics(local, largest[: prior.n_components]), problem.prior
+    stats, found = merged_sums(local, largest[: prior.n_components]), problem.prior
     for _ in range(BATCH_PASSES):
         _, stats, _, found = em_step(problem, stats, found)
     return count_fit(problem, stats, found)._replace(

@@ -23,7 +23,7 @@ from fedmerdel.site.people import count_outcomes, count_people
 from fedmerdel.site.release import Release, summary_fields
 from fedmerdel.site.site_table import open_site_table, site_outcomes, site_weights, study_rows
 from fedmerdel.study.priors import study_prior
-from fedmerdel.study.study import Study
+from fedmerdel.study.study import Study, check_is_study
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
@@ -81,6 +81,7 @@ def prepare_reply(
     if not isinstance(broadcast, Broadcast):
         raise OptionError("broadcast: give a Broadcast, such as Broadcast.load reads")
     # Before the work, not after.
+    check_is_study(study)
     broadcast.check_study(study)
     check_site_name(site)
     threads = thread_count(n_jobs)

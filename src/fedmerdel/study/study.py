@@ -267,6 +267,12 @@ class Study:
             )
 
 
+def check_is_study(given: Any) -> None:
+    """Refuse anything but a study, such as the path of its file."""
+    if not isinstance(given, Study):
+        raise OptionError("study: give a Study, such as Study.load reads")
+
+
 def _check_text(field: str, value: Any) -> None:
     if not isinstance(value, str) or not value.strip():
         raise OptionError(f"{field}: give a text that is not empty")

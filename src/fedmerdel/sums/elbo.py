@@ -1,7 +1,7 @@
 """The ELBO from sufficient statistics, and what a merge would add to it.
 
 With q(pi) and q(phi) at their optimum for the statistics, the seven terms of
-appendix D.2 collapse to (DESIGN: "the one formula to build on")
+appendix D.2 collapse to (proposition 1 of docs/explanation/method.md)
 
     ELBO = ln B(alpha*) - ln B(alpha0) + sum_kj [ln B(eps*_kj) - ln B(eps_j)] - sum_k h_k
 

@@ -127,7 +127,7 @@ class Merging:
         return [np.sort(self.members[at]) for at in np.flatnonzero(self.alive)]
 
 
-def merged_statistics(local: LocalClusters, groups: list[IntArray]) -> Sums:
+def merged_sums(local: LocalClusters, groups: list[IntArray]) -> Sums:
     """Return the statistics of the groups; h is at least the true one (from the Q bound)."""
     first = np.searchsorted(local.site, np.arange(local.n_sites))
     T, S, h = [], [], []

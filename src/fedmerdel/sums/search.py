@@ -13,7 +13,7 @@ import numpy as np
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.elbo import all_pairs, cluster_evidence
 from fedmerdel.sums.learning import Learned, Learning, learning_of, settled
-from fedmerdel.sums.merging import LocalClusters, Merging, merged_statistics
+from fedmerdel.sums.merging import LocalClusters, Merging, merged_sums
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.similarity import LIKENESS, MIN_CORRELATION, MergeCriterion
 from fedmerdel.sums.sums import Sums
@@ -76,7 +76,7 @@ def _best_groups(
         groups = merging.groups
     for _ in range(PRIOR_UPDATES):
         last = groups
-        prior = settled(learning, merged_statistics(local, groups).S, prior)
+        prior = settled(learning, merged_sums(local, groups).S, prior)
         moved = move_singly(local, prior, groups)
         merging = Merging(local, prior, moved)
         merge_best_first(merging)
