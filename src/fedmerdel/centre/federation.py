@@ -28,11 +28,33 @@ from fedmerdel.sums.similarity import MergeCriterion
 
 @dataclass(frozen=True, eq=False)
 class Federation(FederationState):
-    """What the sites sent, and the clusters made of it; see `FederationState` for what it holds.
+    """What the sites sent, and the clusters made of it.
 
     Made by `merge_sites`. It stays at the centre: ``federation.model`` is what may be sent to the
     sites and used there, and ``federation.broadcast`` what they need to reply in one more round.
     Every method returns a new federation, and leaves the old one as it was.
+
+    Attributes
+    ----------
+    study : Study
+        What the sites agreed on.
+    summaries : tuple of SiteSummary
+        What each site sent last, its summary or a reply, in the order of their names.
+    groups : tuple of int64 arrays
+        The local clusters, numbered through all sites, of each global cluster; the
+        largest cluster first.
+    search, criterion : str
+        How they were found.
+    record : tuple of Round
+        What the rounds since the first merge have brought; empty after one shot.
+    next_round : RoundState or None
+        What to send out next, where that is more than the clusters themselves.
+    asked : Broadcast or None
+        What the last replies reply to; None after one shot.
+    asked_divergence : float or None
+        KL of these clusters from the prior; None if they were extrapolated, and are no posterior.
+    names : tuple of str
+        The clusters' names, "" where one has none; empty if none has any.
     """
 
     @cached_property

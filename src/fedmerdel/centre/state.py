@@ -35,30 +35,7 @@ from fedmerdel.sums.sums import Sums
 
 @dataclass(frozen=True, eq=False)
 class FederationState:
-    """The numbers of a federation; `Federation` has them and says what to do with them.
-
-    Attributes
-    ----------
-    study : Study
-        What the sites agreed on.
-    summaries : tuple of SiteSummary
-        What each site sent last, its summary or a reply, in the order of their names.
-    groups : tuple of int64 arrays
-        The local clusters, numbered through all sites, of each global cluster; the
-        largest cluster first.
-    search, criterion : str
-        How they were found.
-    record : tuple of Round
-        What the rounds since the first merge have brought; empty after one shot.
-    next_round : RoundState or None
-        What to send out next, where that is more than the clusters themselves.
-    asked : Broadcast or None
-        What the last replies reply to; None after one shot.
-    asked_divergence : float or None
-        KL of these clusters from the prior; None if they were extrapolated, and are no posterior.
-    names : tuple of str
-        The clusters' names, "" where one has none; empty if none has any.
-    """
+    """The numbers of a federation; `Federation` says what they are, and what to do with them."""
 
     study: Study
     summaries: Summaries = field(repr=False)
@@ -160,7 +137,7 @@ class FederationState:
 
     @cached_property
     def selection_probability(self) -> FloatArray:
-        """How surely each variable tells clusters apart: (P,); see `ModelState`."""
+        """How surely each variable tells clusters apart: (P,); see `GlobalModel`."""
         names = self.study.codebook.names
         if self.study.variable_selection:
             votes = [[name in (s.selected or ()) for name in names] for s in self.summaries]
@@ -175,7 +152,7 @@ class FederationState:
 
     @property
     def selected(self) -> tuple[str, ...]:
-        """Variables that tell clusters apart; see `ModelState`."""
+        """Variables that tell clusters apart; see `GlobalModel`."""
         least, n_sites = 0.5, len(self.summaries)
         if self.study.variable_selection:
             least = (n_sites - 1.5) / n_sites if n_sites > 2 else 1 - 0.5 / n_sites

@@ -30,10 +30,42 @@ from fedmerdel.sums.arrays import IntArray
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GlobalModel(ModelState, Parcel):
-    """The clusters that all sites have found together; see `ModelState` for what it holds.
+    """The clusters that all sites have found together.
 
     Made by a `Federation` (``federation.model``). It is small, may be sent to the sites, and
     holds no site's counts: what `assign` and `score_samples` need, and what is shown here.
+
+    Attributes
+    ----------
+    study : Study
+        What the sites agreed on.
+    sums : Sums
+        T, S and h of the clusters, over all sites, the largest first. Counts that disclosure
+        control has hidden are filled with what is expected of them.
+    prior : Prior
+        The centre's: as many components as all sites have together (appendix E.3), and what
+        was learned of it from the sums.
+    rows : float64 array (K,)
+        Rows of each cluster as the sites told them.
+    selection_probability : float64 array (P,)
+        How surely each variable tells clusters apart. With a selection of variables the share
+        of the sites that selected it (appendix D.3); else the probability under the prior.
+        Counts that disclosure control has hidden are taken for what leaves the clusters most
+        alike.
+    selected : tuple of str
+        Variables that tell clusters apart. With a selection of variables those that all sites
+        selected, or all but one where there are more than two; else those that more probably
+        do than not.
+    outcomes : dict of str to Rates
+        How often each outcome of the study occurs.
+    n_sites, n_rounds : int
+        Sites that took part, and rounds since their first merge.
+    elbo : float or None
+        The ELBO in nats of all rows, where it is known.
+    names : tuple of str
+        The clusters' names, "" where one has none; empty if none has any.
+    site_shares : dict of str to float64 array (K,)
+        Share of each site's rows in each cluster, where the study says so; else empty.
     """
 
     NOUN: ClassVar[str] = "model"

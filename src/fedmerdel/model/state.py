@@ -19,40 +19,7 @@ from fedmerdel.sums.sums import Sums
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ModelState:
-    """The numbers of a model; `GlobalModel` has them and says what to do with them.
-
-    Attributes
-    ----------
-    study : Study
-        What the sites agreed on.
-    sums : Sums
-        T, S and h of the clusters, over all sites, the largest first. Counts that disclosure
-        control has hidden are filled with what is expected of them.
-    prior : Prior
-        The centre's: as many components as all sites have together (appendix E.3), and what
-        was learned of it from the sums.
-    rows : float64 array (K,)
-        Rows of each cluster as the sites told them.
-    selection_probability : float64 array (P,)
-        How surely each variable tells clusters apart. With a selection of variables the share
-        of the sites that selected it (appendix D.3); else the probability under the prior.
-        Counts that disclosure control has hidden are taken for what leaves the clusters most
-        alike.
-    selected : tuple of str
-        Variables that tell clusters apart. With a selection of variables those that all sites
-        selected, or all but one where there are more than two; else those that more probably
-        do than not.
-    outcomes : dict of str to Rates
-        How often each outcome of the study occurs.
-    n_sites, n_rounds : int
-        Sites that took part, and rounds since their first merge.
-    elbo : float or None
-        The ELBO in nats of all rows, where it is known.
-    names : tuple of str
-        The clusters' names, "" where one has none; empty if none has any.
-    site_shares : dict of str to float64 array (K,)
-        Share of each site's rows in each cluster, where the study says so; else empty.
-    """
+    """The numbers of a model; `GlobalModel` says what they are, and what to do with them."""
 
     study: Study
     sums: Sums = field(repr=False)
