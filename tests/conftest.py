@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,12 +12,25 @@ from fedmerdel import cli
 from tests.command_line import INIT, Said, make_tables, make_tables_that_do_not_fit
 
 
+@pytest.fixture(scope="session")
+def hospital_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of three hospitals' tables, to be copied."""
+    folder = tmp_path_factory.mktemp("tables")
+    make_tables(folder)
+    return folder
+
+
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def run(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    hospital_tables: Path,
+):
     """Run a command in a folder of three hospitals' tables."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    make_tables(tmp_path)
+    shutil.copytree(hospital_tables, tmp_path, dirs_exist_ok=True)
 
     def call(*arguments: str) -> Said:
         monkeypatch.setattr(sys, "argv", ["fedmerdel", *arguments])

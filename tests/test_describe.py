@@ -1,16 +1,17 @@
-"""What a model says of itself, against plain sums over the rows that it came from."""
+"""What a model and a federation say of themselves, against sums over the rows they came from."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import beta
 
-from fedmerdel.centre.federation import merge_sites
-from fedmerdel.model.describe import Cluster, describe
-from fedmerdel.model.generate import sample
+from fedmerdel.centre.federation import Federation, merge_sites
+from fedmerdel.model.describe import Cluster
+from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.study.study import Study
@@ -46,7 +47,7 @@ def rows() -> Rows:
 
 
 @pytest.fixture(scope="module")
-def model(rows: Rows) -> GlobalModel:
+def federation(rows: Rows) -> Federation:
     variables = [Variable("age", ("old", "older", "oldest"), "text")]
     variables += [Variable(name, ("no", "yes"), "text") for name in NAMES[1:3]]
     variables += [Variable("gout", ("false", "true"), "boolean")]
@@ -69,15 +70,20 @@ def model(rows: Rows) -> GlobalModel:
             "fall": OutcomeCounts(np.zeros(K), np.zeros(K)),
         }
         stats = statistics_from(m_step(table, hard(label, K)))
-        summaries.append(summary_of(study, site, stats, np.zeros((K, K)), counts))
+        summaries.append(summary_of(study, site, stats, counts))
     merged = merge_sites(study, summaries)
     assert merged.n_clusters == 2
     return merged
 
 
 @pytest.fixture(scope="module")
-def described(model: GlobalModel) -> tuple[Cluster, ...]:
-    return describe(model)
+def model(federation: Federation) -> GlobalModel:
+    return federation.model
+
+
+@pytest.fixture(scope="module")
+def described(federation: Federation) -> tuple[Cluster, ...]:
+    return federation.describe()
 
 
 def own_label(number: int) -> int:
@@ -99,12 +105,12 @@ def test_levels_against_counting(
     """Within what a prior of one row can do to some hundreds; entries missing are left out."""
     for cluster in described:
         inside = rows.label == own_label(cluster.number)
-        listed = [(c.variable, c.level) for c in cluster.conditions]
+        listed = [(c.variable, c.level) for c in cluster.levels]
         every = [(v.name, level) for v in model.study.codebook.variables for level in v.levels]
         assert sorted(listed) == sorted(every)
-        ratios = [c.ratio for c in cluster.conditions]
+        ratios = [c.ratio for c in cluster.levels]
         assert ratios == sorted(ratios, reverse=True)
-        for c in cluster.conditions:
+        for c in cluster.levels:
             j = NAMES.index(c.variable)
             level = model.study.codebook.variables[j].levels.index(c.level)
             shares = [
@@ -117,14 +123,14 @@ def test_levels_against_counting(
             assert c.exclusivity == pytest.approx(weighed[0] / sum(weighed), abs=0.003)
 
 
-def test_levels_are_the_posterior_means_under_a_learned_prior(model: GlobalModel) -> None:
-    study = replace(model.study, prior="learned")
-    learned = merge_sites(study, [replace(s, study_hash=study.hash) for s in model.summaries])
+def test_levels_are_the_posterior_means_under_a_learned_prior(federation: Federation) -> None:
+    study = replace(federation.study, prior="learned")
+    learned = merge_sites(study, [replace(s, study_hash=study.hash) for s in federation.summaries])
     assert learned.prior.strength is not None
-    T, S, _ = learned.sums
+    T, S = learned.sums[:2]
     eps = learned.prior.eps + S
-    for cluster in describe(learned):
-        for c in cluster.conditions:
+    for cluster in learned.describe():
+        for c in cluster.levels:
             j = NAMES.index(c.variable)
             start, stop = study.codebook.level_offsets[j : j + 2]
             own = eps[cluster.number, start:stop]
@@ -134,10 +140,10 @@ def test_levels_are_the_posterior_means_under_a_learned_prior(model: GlobalModel
 
 
 def test_levels_are_the_posterior_means(model: GlobalModel, described: tuple[Cluster, ...]) -> None:
-    T, S, _ = model.sums
+    T, S = model.sums[:2]
     share = (T + 0.01) / (T + 0.01).sum()
     for cluster in described:
-        for c in cluster.conditions:
+        for c in cluster.levels:
             j = NAMES.index(c.variable)
             levels = model.study.codebook.variables[j].levels
             start = model.study.codebook.level_offsets[j]
@@ -165,9 +171,7 @@ def test_without_a_yes_no_variable_there_are_no_conditions_to_count() -> None:
     )
     table = Dense(np.array([[0], [1], [2]]), np.ones(3), np.array([3]))
     stats = statistics_from(m_step(table, hard(np.zeros(3, dtype=int), 1)))
-    (cluster,) = describe(
-        merge_sites(study, [summary_of(study, "leeds", stats, np.zeros((1, 1)), {})])
-    )
+    (cluster,) = merge_sites(study, [summary_of(study, "leeds", stats)]).describe()
     assert cluster.mean_conditions is None
     assert cluster.sites == {"leeds": 1.0}
     assert cluster.outcomes == {}
@@ -179,8 +183,7 @@ def counted(*variables: Variable) -> float | None:
     X = np.tile([[0], [0], [0], [1]], len(variables))
     table = Dense(X, np.ones(4), study.codebook.n_levels)
     stats = statistics_from(m_step(table, hard(np.zeros(4, dtype=int), 1)))
-    summary = summary_of(study, "leeds", stats, np.zeros((1, 1)), {})
-    (cluster,) = describe(merge_sites(study, [summary]))
+    (cluster,) = merge_sites(study, [summary_of(study, "leeds", stats)]).model.describe()
     return cluster.mean_conditions
 
 
@@ -233,16 +236,39 @@ def test_shares_of_each_site(described: tuple[Cluster, ...]) -> None:
         assert shares == pytest.approx([sizes[1] / sum(sizes), sizes[0] / sum(sizes)])
 
 
+def test_a_model_tells_no_site_unless_the_study_says_so(
+    federation: Federation, described: tuple[Cluster, ...], tmp_path: Path
+) -> None:
+    """Of all else it says the same as its federation, also where it was saved and loaded."""
+    federation.model.save(tmp_path / "model")
+    for model in (federation.model, GlobalModel.load(tmp_path / "model")):
+        told = model.describe()
+        assert [cluster.sites for cluster in told] == [{}, {}]
+        assert without_sites(told) == without_sites(described)
+    study = replace(federation.study, site_shares=True)
+    shared = merge_sites(study, [replace(s, study_hash=study.hash) for s in federation.summaries])
+    shared.model.save(tmp_path / "shared")
+    for model in (shared.model, GlobalModel.load(tmp_path / "shared")):
+        told = model.describe()
+        assert [cluster.sites for cluster in told] == [cluster.sites for cluster in described]
+        assert without_sites(told) == without_sites(described)
+
+
+def without_sites(clusters: tuple[Cluster, ...]) -> str:
+    # As text: a rate of which nothing is known is no number, and equals nothing.
+    return repr([replace(cluster, sites={}) for cluster in clusters])
+
+
 def test_sampled_rows_are_like_the_mixture(model: GlobalModel) -> None:
     n = 40_000
-    X, clusters = sample(model, n, random_state=3)
+    X, clusters = model.sample(n, random_state=3)
     assert X.shape == (n, 4)
     assert set(X[:, 0]) == {"old", "older", "oldest"}
     assert set(X[:, 3]) == {False, True}  # values of the codebook, not texts
-    for cluster in describe(model):
+    for cluster in model.describe():
         inside = clusters == cluster.number
         assert np.mean(inside) == pytest.approx(cluster.share, abs=5 * 0.5 / np.sqrt(n))
-        for c in cluster.conditions:
+        for c in cluster.levels:
             j = NAMES.index(c.variable)
             wanted = c.level if j < 3 else c.level == "true"
             found = np.mean(X[inside, j] == wanted)
@@ -255,7 +281,7 @@ def test_sampled_rows_are_like_the_mixture(model: GlobalModel) -> None:
 
 
 def test_sampling_is_reproducible(model: GlobalModel) -> None:
-    (X, clusters), (again, same) = (sample(model, 50, random_state=1) for _ in range(2))
+    (X, clusters), (again, same) = (model.sample(50, random_state=1) for _ in range(2))
     assert np.array_equal(X, again)
     assert np.array_equal(clusters, same)
-    assert not np.array_equal(X, sample(model, 50, random_state=2)[0])
+    assert not np.array_equal(X, model.sample(50, random_state=2)[0])

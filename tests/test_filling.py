@@ -38,23 +38,23 @@ def unfilled(federation: Federation) -> Federation:
 
 @pytest.fixture(scope="module")
 def small_sites() -> tuple[Federation, np.ndarray, np.ndarray, np.ndarray]:
-    """Twenty sites of 300 rows: most counts of rare conditions are hidden."""
-    table = simulate(6000, 40, 5, random_state=2)
-    site = np.random.default_rng(2).integers(0, 20, 6000)
+    """Thirteen sites of 300 rows: most counts of rare conditions are hidden."""
+    table = simulate(4000, 40, 5, random_state=2)
+    site = np.random.default_rng(2).integers(0, 13, 4000)
     study = draft_study(table.X, name="small sites")
-    summaries = [fit_site(study, table.X[site == b], f"site {b:02d}") for b in range(20)]
+    summaries = [fit_site(study, table.X[site == b], f"site {b:02d}") for b in range(13)]
     return merge_sites(study, summaries), table.X, table.labels, site
 
 
 def labels_of(model: GlobalModel, X: np.ndarray, site: np.ndarray) -> np.ndarray:
     labels = np.empty(len(X), dtype=np.int64)
-    for b in range(20):
+    for b in range(13):
         labels[site == b] = assign(model, X[site == b]).labels
     return labels
 
 
 def test_filled_counts_make_a_better_model(small_sites) -> None:
-    """By 0.3 nats a row and 0.01 of ARI at least; it is 0.48 and 0.028 here."""
+    """By 0.3 nats a row and 0.01 of ARI at least; it is 0.44 and 0.022 here."""
     federation, X, truth, site = small_sites
     model, raw = federation.model, unfilled(federation).model
     np.testing.assert_array_equal(raw.sums.S, federation.released_sums.S)

@@ -13,15 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmerdel import FileError, GlobalModel, OptionError, merge_onto, merge_sites
-from fedmerdel.centre import onto
+from fedmerdel import Federation, FileError, GlobalModel, OptionError, merge_sites
+from fedmerdel.centre import step as stepping
 from fedmerdel.centre.folder import PARTS
-from fedmerdel.centre.lineage import Ancestor
-from fedmerdel.model.names import LONGEST, UNSEEN, carried, inherited
+from fedmerdel.centre.lineage import Ancestor, inherited
+from fedmerdel.model.names import LONGEST, UNSEEN, carried
 from fedmerdel.model.names_file import names_text, read_names
 from tests.federations import binary, made_study, summary_of
 from tests.round_trips import noisy, nonsense, play, replies_of, small_sites
 from tests.stored import content, made
+
+Subject = Federation | GlobalModel
 
 ODD = '<b>"Stroke" & old, frail; x\u00e6\u05d0\U0001f600</b>'
 
@@ -29,14 +31,20 @@ ODD = '<b>"Stroke" & old, frail; x\u00e6\u05d0\U0001f600</b>'
 # What a name is.
 
 
-def test_names_are_given_changed_and_taken_away() -> None:
-    model = made()
-    assert model.names == ()
-    assert [model.name(k) for k in (0, 1)] == ["cluster 0", "cluster 1"]
-    one = model.named({1: "  Stroke "})
+@pytest.fixture(params=["federation", "model"])
+def subject(request: pytest.FixtureRequest) -> Subject:
+    """Both have names, given in the same way."""
+    return made() if request.param == "federation" else made().model
+
+
+def test_names_are_given_changed_and_taken_away(subject: Subject) -> None:
+    assert subject.names == ()
+    assert [subject.name(k) for k in (0, 1)] == ["cluster 0", "cluster 1"]
+    one = subject.named({1: "  Stroke "})
+    assert type(one) is type(subject)
     assert one.names == ("", "Stroke")
     assert [one.name(k) for k in (0, 1)] == ["cluster 0", "Stroke"]
-    assert model.names == ()
+    assert subject.names == ()
     two = one.named({np.int64(0): ODD})
     assert two.names == (ODD, "Stroke")
     # All at once, so that two may change places.
@@ -44,12 +52,19 @@ def test_names_are_given_changed_and_taken_away() -> None:
     assert two.named({0: ""}).names == one.names
     assert two.named({0: "", 1: " "}).names == ()
     assert two.named({}).names == two.names
-    assert replace(model, names=["", ""]).names == ()  # type: ignore[arg-type]
-    assert two.broadcast.hash == model.broadcast.hash
+    assert replace(subject, names=["", ""]).names == ()  # type: ignore[arg-type]
 
 
-def test_a_description_has_the_name() -> None:
-    described = made().named({1: "Stroke"}).describe()
+def test_the_model_of_a_federation_has_its_names_and_the_broadcast_none() -> None:
+    federation = made()
+    named = federation.named({1: "Stroke"})
+    assert named.model.names == ("", "Stroke")
+    assert federation.model.names == ()
+    assert named.broadcast.hash == federation.broadcast.hash
+
+
+def test_a_description_has_the_name(subject: Subject) -> None:
+    described = subject.named({1: "Stroke"}).describe()
     assert [cluster.name for cluster in described] == ["cluster 0", "Stroke"]
 
 
@@ -74,37 +89,39 @@ def test_a_description_has_the_name() -> None:
         (["SECRET"], ["names", "dict"]),
     ],
 )
-def test_what_is_no_name_is_refused(given: Any, words: list[str]) -> None:
+def test_what_is_no_name_is_refused(subject: Subject, given: Any, words: list[str]) -> None:
     with pytest.raises(OptionError) as error:
-        made().named(given)
+        subject.named(given)
     told = str(error.value)
     assert all(word in told for word in words), told
     assert "\n" not in told
     assert "SECRET" not in told
 
 
-def test_a_name_that_another_cluster_has_already_is_refused() -> None:
+def test_a_name_that_another_cluster_has_already_is_refused(subject: Subject) -> None:
     with pytest.raises(OptionError, match="cluster 1: cluster 0 has the same name"):
-        made().named({0: "Stroke"}).named({1: "Stroke"})
+        subject.named({0: "Stroke"}).named({1: "Stroke"})
 
 
 @pytest.mark.parametrize("names", [("a",), ("a", "b", "c"), "ab", None])
-def test_a_model_has_a_name_for_each_cluster(names: Any) -> None:
+def test_there_is_a_name_for_each_cluster(subject: Subject, names: Any) -> None:
     with pytest.raises(OptionError, match="each of the 2 clusters"):
-        replace(made(), names=names)
+        replace(subject, names=names)
 
 
 @pytest.mark.parametrize("k", [2, -1, "0", None])
-def test_only_a_cluster_has_a_name(k: Any) -> None:
+def test_only_a_cluster_has_a_name(subject: Subject, k: Any) -> None:
     with pytest.raises(OptionError):
-        made().named({0: "Stroke"}).name(k)
+        subject.named({0: "Stroke"}).name(k)
 
 
-def test_the_longest_name_is_kept_whole() -> None:
-    assert made().named({0: " " + "x" * LONGEST}).name(0) == "x" * LONGEST
+def test_the_longest_name_is_kept_whole(subject: Subject) -> None:
+    assert subject.named({0: " " + "x" * LONGEST}).name(0) == "x" * LONGEST
 
 
 # On disk.
+
+MADE = made()
 
 odd_names = st.text(
     st.one_of(
@@ -120,26 +137,44 @@ odd_names = st.text(
 def test_odd_names_come_back_from_a_file(
     tmp_path_factory: pytest.TempPathFactory, names: list[str]
 ) -> None:
-    model = made().named(dict(enumerate(names)))
+    federation = MADE.named(dict(enumerate(names)))
     path = tmp_path_factory.getbasetemp() / "odd.csv"
-    path.write_bytes(names_text(model.names).encode("utf-8"))
-    assert made().named(read_names(path)).names == model.names
+    path.write_bytes(names_text(federation.names).encode("utf-8"))
+    assert MADE.named(read_names(path)).names == federation.names
 
 
-def test_names_are_saved_with_the_model(tmp_path: Path) -> None:
-    folder = tmp_path / "model"
+def test_names_are_saved_with_a_federation_and_its_model(tmp_path: Path) -> None:
+    folder = tmp_path / "centre"
     made().save(folder)
     before = content(folder)
-    model = made().named({1: ODD})
-    model.save(folder)
+    made().named({1: ODD}).save(folder)
     after = content(folder)
+    assert after["model/names.csv"] == after["names.csv"]
+    del after["model/names.csv"]
     text = after.pop("names.csv").decode("utf-8")
     assert text.startswith("cluster,name\n")
     assert list(csv.reader(io.StringIO(text))) == [["cluster", "name"], ["1", ODD]]
     assert after == before
-    assert GlobalModel.load(folder).names == ("", ODD)
+    assert Federation.load(folder).names == ("", ODD)
+    assert GlobalModel.load(folder).names == GlobalModel.load(folder / "model").names == ("", ODD)
     assert "names.csv" in PARTS
     # Without names there is no file of them.
+    Federation.load(folder).named({1: ""}).save(folder)
+    assert content(folder) == before
+    assert Federation.load(folder).names == GlobalModel.load(folder).names == ()
+
+
+def test_names_are_saved_with_a_model_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    made().model.save(folder)
+    before = content(folder)
+    model = made().model.named({1: ODD})
+    model.save(folder)
+    after = content(folder)
+    assert after.pop("names.csv") == names_text(("", ODD)).encode("utf-8")
+    assert after == before
+    assert GlobalModel.load(folder).names == ("", ODD)
+    assert GlobalModel.from_bytes(model.to_bytes()).names == ("", ODD)
     GlobalModel.load(folder).named({1: ""}).save(folder)
     assert content(folder) == before
     assert GlobalModel.load(folder).names == ()
@@ -195,15 +230,21 @@ DAMAGES: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, damage: str) -> None:
-    folder, (data, words) = tmp_path / "model", DAMAGES[damage]
-    made().named({0: "x"}).save(folder)
+def test_a_damaged_file_is_refused_in_one_line(
+    tmp_path: Path, subject: Subject, damage: str
+) -> None:
+    folder, (data, words) = tmp_path / "folder", DAMAGES[damage]
+    subject.named({0: "x"}).save(folder)
     (folder / "names.csv").write_bytes(data)
     with pytest.raises(FileError) as error:
-        GlobalModel.load(folder)
+        type(subject).load(folder)
     told = str(error.value)
+    where = [repr(str(folder / "names.csv"))]
+    if isinstance(subject, GlobalModel):  # which may be a zip, or bytes
+        where = [repr(str(folder)), "file 'names.csv'"]
+        words = "UTF-8" if "UTF-8" in words else words
     assert words in told
-    assert repr(str(folder / "names.csv")) in told
+    assert all(part in told for part in where)
     assert "\n" not in told
     assert "SECRET" not in told
 
@@ -215,7 +256,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
         read_names(tmp_path)
 
 
-# Merged anew: before exchanges.
+# Merged anew: before rounds.
 
 
 def ancestors(*clusters: tuple[str, int, float]) -> list[Ancestor]:
@@ -257,7 +298,7 @@ def sent(site: str, *rows: float) -> Any:
     study, rows_of = made_study(np.full(16, 2)), np.array(rows)
     here = np.flatnonzero(rows_of)
     stats = binary(KINDS[here].tolist(), rows_of[here].tolist())
-    return summary_of(study, site, stats, np.zeros((len(here), len(here))), {})
+    return summary_of(study, site, stats)
 
 
 def test_names_stay_with_their_clusters_when_sites_come_and_go() -> None:
@@ -274,10 +315,11 @@ def test_names_stay_with_their_clusters_when_sites_come_and_go() -> None:
     many = two.add(sent("ripon", 1000, 10))
     assert many.n_clusters == 2
     assert many.names == ("", "second")
+    assert many.model.names == ("", "second")
     assert replace(two, names=()).add(sent("leeds", 1, 300)).names == ()
 
 
-# Through exchanges.
+# Through rounds.
 
 
 def test_names_are_carried_to_clusters_made_from_theirs() -> None:
@@ -288,109 +330,109 @@ def test_names_are_carried_to_clusters_made_from_theirs() -> None:
     assert carried((), np.array([0, 1])) == ()
 
 
-def kind(model: GlobalModel, name: str) -> np.ndarray:
+def kind(federation: Federation, name: str) -> np.ndarray:
     """Shares of the levels in the cluster of this name."""
-    k = model.names.index(name)
-    return np.asarray(model.sums.S[k] / model.sums.T[k])
+    k = federation.names.index(name)
+    return np.asarray(federation.sums.S[k] / federation.sums.T[k])
 
 
-def nearest(model: GlobalModel, shares: np.ndarray) -> int:
+def nearest(federation: Federation, shares: np.ndarray) -> int:
     """The cluster with the most similar shares."""
-    own = model.sums.S / model.sums.T[:, None]
+    own = federation.sums.S / federation.sums.T[:, None]
     return int(np.abs(own - shares).sum(axis=1).argmin())
 
 
-def test_names_follow_clusters_through_exchanges_and_the_folder(tmp_path: Path) -> None:
-    federation = small_sites(0)
-    model = federation.begun(noisy(federation.labels, 0.4, 0)).named(dict(enumerate("ABCD")))
-    begun = model
+def test_names_follow_clusters_through_rounds_and_the_folder(tmp_path: Path) -> None:
+    rows = small_sites(0)
+    federation = rows.begun(noisy(rows.labels, 0.4, 0)).named(dict(enumerate("ABCD")))
+    begun = federation
     for number in range(4):
-        model.save(tmp_path / str(number))
-        model = play(GlobalModel.load(tmp_path / str(number)), federation.tables)
-        assert sorted(model.names) == list("ABCD")
+        federation.save(tmp_path / str(number))
+        federation = play(Federation.load(tmp_path / str(number)), rows.tables)
+        assert sorted(federation.names) == list("ABCD")
         for name in "ABCD":
-            assert nearest(begun, kind(model, name)) == begun.names.index(name)
-    assert model.names != begun.names  # sizes have changed places
-    # A name given while sites reply is no other model to them.
-    replies = replies_of(model, federation.tables)
-    renamed = merge_onto(model.named({0: "new"}), replies)
+            assert nearest(begun, kind(federation, name)) == begun.names.index(name)
+    assert federation.names != begun.names  # sizes have changed places
+    # A name given while sites reply is no other broadcast to them.
+    replies = replies_of(federation, rows.tables)
+    renamed, _ = federation.named({0: "new"}).step(replies)
     assert "new" in renamed.names
-    assert renamed.lower_bound == merge_onto(model, replies).lower_bound
+    assert renamed.lower_bound == federation.step(replies)[0].lower_bound
 
 
 def test_the_larger_part_of_a_split_keeps_the_name() -> None:
-    federation = small_sites(0)
-    coarse = federation.begun(np.where(federation.labels == 3, 2, federation.labels))
-    model = coarse.named(dict(enumerate("ABC")))
+    rows = small_sites(0)
+    coarse = rows.begun(np.where(rows.labels == 3, 2, rows.labels))
+    federation = coarse.named(dict(enumerate("ABC")))
     for _ in range(8):
-        parents, before = model.round_state.parents, model
-        model = play(model, federation.tables)
-        if model.n_clusters > before.n_clusters:
+        parents, before = federation.round_state.parents, federation
+        federation = play(federation, rows.tables)
+        if federation.n_clusters > before.n_clusters:
             break
-    assert model.n_clusters == 4
-    assert sorted(model.names) == ["", "A", "B", "C"]
+    assert federation.n_clusters == 4
+    assert sorted(federation.names) == ["", "A", "B", "C"]
     twice = np.flatnonzero(np.bincount(parents) == 2)
     assert len(twice) == 1
     # Of the two parts the smaller has none: it comes after the one with the name.
     name = before.names[twice[0]]
-    assert model.names.index(name) < model.names.index("")
-    assert nearest(before, kind(model, "")) == twice[0]
-    assert nearest(before, kind(model, name)) == twice[0]
+    assert federation.names.index(name) < federation.names.index("")
+    assert nearest(before, kind(federation, "")) == twice[0]
+    assert nearest(before, kind(federation, name)) == twice[0]
 
 
 def test_the_larger_one_of_a_merge_keeps_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    federation = small_sites(1)
+    rows = small_sites(1)
     part = np.random.default_rng(1).random(1500) < 0.3
-    model = federation.begun(np.where(part, federation.labels + 4, federation.labels))
-    model = model.named({k: f"n{k}" for k in range(8)})
-    merge, merges = onto._merged, []
+    federation = rows.begun(np.where(part, rows.labels + 4, rows.labels))
+    federation = federation.named({k: f"n{k}" for k in range(8)})
+    merge, merges = stepping._merged, []
 
-    def watched(found: GlobalModel, plan: Any, following: Any) -> Any:
-        merged, course = merge(found, plan, following)
+    def watched(found: Federation, plan: Any, following: Any) -> Any:
+        merged, state = merge(found, plan, following)
         merges.append((found, plan, merged))
-        return merged, course
+        return merged, state
 
-    monkeypatch.setattr(onto, "_merged", watched)
-    model = play(model, federation.tables, 6)
-    assert model.n_clusters == 4
+    monkeypatch.setattr(stepping, "_merged", watched)
+    federation = play(federation, rows.tables, 6)
+    assert federation.n_clusters == 4
     assert merges
     for found, plan, merged in merges:
         assert merged.n_clusters < found.n_clusters
         for parts in plan.clusters:
             largest = max(parts, key=lambda k: found.sums.T[k])
-            rows = found.sums.T[parts].sum()
-            at = int(np.abs(merged.sums.T - rows).argmin())
+            total = found.sums.T[parts].sum()
+            at = int(np.abs(merged.sums.T - total).argmin())
             assert merged.names[at] == found.names[largest]
 
 
 def test_a_cluster_that_is_deleted_takes_its_name_along() -> None:
     moves = []
     for seed in (0, 2):
-        federation = small_sites(seed)
+        rows = small_sites(seed)
         stray = np.random.default_rng(seed).random(1500) < 0.02
-        model = federation.begun(np.where(stray, 4, federation.labels))
-        model = play(model.named({k: f"n{k}" for k in range(5)}), federation.tables, 5)
-        assert sorted(model.names) == ["n0", "n1", "n2", "n3"]
-        moves += [step.move for step in model.record]
+        federation = rows.begun(np.where(stray, 4, rows.labels))
+        federation = play(federation.named({k: f"n{k}" for k in range(5)}), rows.tables, 5)
+        assert sorted(federation.names) == ["n0", "n1", "n2", "n3"]
+        moves += [each.move for each in federation.record]
     assert "delete" in moves
 
 
 def test_what_is_taken_back_keeps_all_names() -> None:
-    federation = small_sites(0)
-    model = play(federation.begun(noisy(federation.labels, 0.2, 0)), federation.tables, 2)
-    model = model.named({0: "A", 2: "C"})
-    back = play(nonsense(model, 0), federation.tables)
+    rows = small_sites(0)
+    federation = play(rows.begun(noisy(rows.labels, 0.2, 0)), rows.tables, 2)
+    federation = federation.named({0: "A", 2: "C"})
+    back = play(nonsense(federation, 0), rows.tables)
     assert back.record[-1].move == "taken back"
-    assert back.names == model.names == ("A", "", "C", "")
+    assert back.names == federation.names == ("A", "", "C", "")
 
 
-def test_a_site_that_leaves_after_exchanges_leaves_the_names() -> None:
-    federation = small_sites(0)
-    model = play(federation.begun(federation.labels), federation.tables)
-    model = model.named(dict(enumerate("ABCD")))
-    less = model
-    for site in model.sites[:12]:
+def test_a_site_that_leaves_after_rounds_leaves_the_names() -> None:
+    rows = small_sites(0)
+    federation = play(rows.begun(rows.labels), rows.tables)
+    federation = federation.named(dict(enumerate("ABCD")))
+    less = federation
+    for site in federation.sites[:12]:
         less = less.remove(site)
     assert sorted(less.names) == list("ABCD")
     for name in "ABCD":
-        assert nearest(model, kind(less, name)) == model.names.index(name)
+        assert nearest(federation, kind(less, name)) == federation.names.index(name)

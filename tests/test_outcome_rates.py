@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fedmerdel.model.outcomes import Rate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
 from fedmerdel.centre.federation import merge_sites
-from fedmerdel.model.describe import describe
+from fedmerdel.model.rates import Rate, Rates
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 from fedmerdel.sums.sums import OutcomeCounts, Sums
 from tests.federations import made_study, summary_of
@@ -27,11 +26,14 @@ def rate_of(policy: Policy, cells: list[tuple[int, int, int]]) -> Rate:
         T = np.array([float(negative + positive + unknown)])
         stats = Sums(T, np.column_stack([T, np.zeros(1)]), np.zeros(1))
         counts = OutcomeCounts(np.array([float(positive)]), T - unknown)
-        summaries.append(
-            summary_of(study, f"site {at}", stats, np.zeros((1, 1)), {"death": counts})
-        )
-    (cluster,) = describe(merge_sites(study, summaries))
-    return cluster.outcomes["death"]
+        summaries.append(summary_of(study, f"site {at}", stats, {"death": counts}))
+    federation = merge_sites(study, summaries)
+    (cluster,) = federation.model.describe()
+    rate = cluster.outcomes["death"]
+    # One cluster has all rows; and what is kept with the model is what it was.
+    assert repr(federation.outcomes) == repr({"death": Rates((rate,), rate)})
+    assert repr(Rates.from_dict(federation.outcomes["death"].to_dict()).overall) == repr(rate)
+    return rate
 
 
 def interval(positive: float, negative: float) -> tuple[float, float]:

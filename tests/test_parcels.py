@@ -353,8 +353,8 @@ def test_what_earlier_software_wrote_is_refused_in_one_line(
     folder = tmp_path / "before"
     files = travelled.reply.to_files()
     told = json.loads(files.pop("reply.json"))
-    answer = {"answers": told.pop("broadcast"), "evidence": told.pop("evidence")}
-    old = {**told, **answer, "kind": "fedmerdel site summary", "version": 2}
+    old = {**told, "kind": "fedmerdel site summary", "version": 2}
+    old["answers"] = old.pop("broadcast")  # as it was called
     folder.mkdir()
     for name, text in {**files, "summary.json": json.dumps(old).encode()}.items():
         (folder / name).write_bytes(text)

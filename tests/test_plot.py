@@ -32,7 +32,8 @@ from fedmerdel.model.certainty import expected_certainty
 from fedmerdel.plot.ribbons import spaced
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, between
 from fedmerdel.sums.profile import profile
-from tests.plotted import FIGURES, N_VARIABLES, OF_SITES, made
+from tests.figures import FIGURES, OF_SITES
+from tests.plotted import N_VARIABLES, made
 from tests.reported import after_rounds
 
 ODD = "a $x^2$ <b>_{c} & 5 %"

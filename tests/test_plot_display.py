@@ -49,14 +49,18 @@ def test_thirty_figures_leave_nothing_open() -> None:
 
 
 @pytest.mark.parametrize("pyplot", [False, True])
-def test_a_notebook_shows_what_is_returned_with_pyplot_and_without(pyplot: bool) -> None:
+def test_a_notebook_shows_what_is_returned_with_pyplot_and_without(
+    pyplot: bool, tmp_path: Path
+) -> None:
     # A new process: pyplot stays loaded where a test has imported it.
+    made().save(tmp_path / "centre")
     found = run(
         "import sys\n"
         f"if {pyplot}: from matplotlib import pyplot\n"
-        "from fedmerdel import plot\n"
-        "from tests.plotted import every_figure, made\n"
-        "shown = [plot.heatmap(made()), *every_figure(made()).values()]\n"
+        "from fedmerdel import Federation, plot\n"
+        "from tests.figures import FIGURES\n"
+        f"found = Federation.load({str(tmp_path / 'centre')!r})\n"
+        "shown = [plot.heatmap(found), *(draw(found) for draw in FIGURES.values())]\n"
         "print({one._repr_png_()[:8] for one in shown})\n"
         "print('matplotlib.pyplot' in sys.modules)\n"
     )

@@ -35,7 +35,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         "init TABLE -o NEW.toml --outcome died --row-id patient --exclude seen --exclude bmi",
         "check study.toml TABLE",
         "fit study.toml TABLE --site leeds -o NEW",
-        "update model TABLE --site leeds -o NEW",
+        "reply study.toml model TABLE --site leeds -o NEW",
         "assign model TABLE -o NEW.csv",
         "models TABLE --k 1-2 --exclude patient --exclude seen --exclude bmi",
     ],

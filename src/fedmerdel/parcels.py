@@ -121,7 +121,7 @@ class Parcel(ABC):
             raise DataError(f"{where}: {error}") from None
 
     @classmethod
-    def document(cls, files: Files) -> dict[str, Any]:
+    def _read_document(cls, files: Files) -> dict[str, Any]:
         """Return the document that says what this is, without its kind and version."""
         try:
             found = json.loads(files[cls.DOCUMENT])
@@ -137,7 +137,7 @@ class Parcel(ABC):
         return {name: value for name, value in found.items() if name not in ("kind", "version")}
 
     @classmethod
-    def document_bytes(cls, content: dict[str, Any]) -> bytes:
+    def _document_bytes(cls, content: dict[str, Any]) -> bytes:
         """Return the bytes of the document that says what this is."""
         head = {"kind": cls.KIND, "version": cls.VERSION}
         text = json.dumps({**head, **content}, ensure_ascii=False, indent=1, allow_nan=False)

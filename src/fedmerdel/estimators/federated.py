@@ -368,7 +368,9 @@ def _frozen_labels(
 
     A row without a local cluster keeps the label that it is given.
     """
-    became = np.zeros((len(names), local.max() + 1), dtype=np.int64)
+    # A cluster of the fit may be no row's most probable one.
+    n_local = 1 + max(ancestor.local_cluster for ancestor in federation.lineage)
+    became = np.zeros((len(names), n_local), dtype=np.int64)
     for ancestor in federation.lineage:
         became[names.index(ancestor.site), ancestor.local_cluster] = ancestor.cluster
     return np.where(local >= 0, became[site, local], labels)

@@ -133,14 +133,14 @@ class Broadcast(Parcel):
         }
         header = ["variable", "level", *_columns(self.n_clusters)]
         return {
-            self.DOCUMENT: self.document_bytes(content),
+            self.DOCUMENT: self._document_bytes(content),
             SHEET: write_grid(header, rows).encode(),
         }
 
     @classmethod
     def from_files(cls, files: Files) -> Self:
         """Read what `to_files` returned, if nothing of it was changed."""
-        content = cls.document(files)
+        content = cls._read_document(files)
         try:
             K = int(content["n_clusters"])
             if not 0 < K <= MOST_CLUSTERS:

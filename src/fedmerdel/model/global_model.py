@@ -122,12 +122,12 @@ class GlobalModel(ModelState, Parcel):
 
     def to_files(self) -> Files:
         """Return the content of each file by its name."""
-        return {self.DOCUMENT: self.document_bytes(model_document(self)), **model_sheets(self)}
+        return {self.DOCUMENT: self._document_bytes(model_document(self)), **model_sheets(self)}
 
     @classmethod
     def from_files(cls, files: Files) -> Self:
         """Read what `to_files` returned."""
-        content = cls.document(files)
+        content = cls._read_document(files)
         try:
             return cls(**read_model(content, files))
         except OptionError as error:

@@ -156,13 +156,13 @@ class SiteSummary(Parcel):
             document=self.DOCUMENT,
             **self._noted(),
         )
-        document = self.document_bytes(self._document())
+        document = self._document_bytes(self._document())
         return {self.DOCUMENT: document, **{name: text.encode() for name, text in texts.items()}}
 
     @classmethod
     def from_files(cls, files: Files) -> Self:
         """Read what `to_files` returned."""
-        document = cls.document(files)
+        document = cls._read_document(files)
         if set(document) != set(cls.ENTRIES):
             raise FileError(
                 f"file {cls.DOCUMENT!r} must have the entries {', '.join(cls.ENTRIES)}, only"
