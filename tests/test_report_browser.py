@@ -531,12 +531,32 @@ def test_it_prints(open_page: Open, pages: Path, name: str) -> None:
     assert page.locator("#heat").is_visible()
 
 
-def test_the_largest_case_still_works(
-    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Sixty clusters by five hundred conditions at 32 sites, all columns shown."""
-    monkeypatch.setattr(certainty, "N_DRAWN", 500)  # more would not be seen
-    federation = made_federation(60, 500, 32, here=6)
+@pytest.fixture
+def few_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows are drawn to ask how sure they are: nobody would see more of them."""
+    monkeypatch.setattr(certainty, "N_DRAWN", 500)
+
+
+@pytest.mark.usefixtures("few_drawn")
+def test_a_hundred_sites_still_work(open_page: Open, tmp_path: Path) -> None:
+    """Sixty clusters at a hundred sites, which have twenty of them each."""
+    federation = made_federation(60, 8, 100, here=20)
+    federation.report(tmp_path / "sites.html", date=DATE)
+    opened = open_page(tmp_path / "sites.html")
+    page = opened.page
+    assert page.locator("#site-table tbody tr").count() == 100
+    page.locator("#diagram .block[data-cluster='7']").focus()
+    page.keyboard.press("Enter")
+    at_sites = int((federation.site_rows[:, 7] > 0).sum())
+    assert page.locator(".ribbon.chosen").count() == at_sites
+    assert opened.said == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+
+
+@pytest.mark.usefixtures("few_drawn")
+def test_the_largest_heatmap_still_works(open_page: Open, tmp_path: Path) -> None:
+    """Sixty clusters by five hundred conditions, all columns shown."""
+    federation = made_federation(60, 500, 2)
     federation.report(tmp_path / "large.html", date=DATE)
     opened = open_page(tmp_path / "large.html")
     page = opened.page

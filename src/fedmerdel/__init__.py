@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedmerdel.centre.federation import Federation, merge_sites
 from fedmerdel.centre.lineage import Ancestor, Round
+from fedmerdel.centre.origins import Join
 from fedmerdel.centre.run import run_rounds
 from fedmerdel.centre.summaries import admit
 from fedmerdel.errors import (
@@ -73,6 +74,7 @@ __all__ = [
     "Federation",
     "FileError",
     "GlobalModel",
+    "Join",
     "MerDel",
     "ModelRow",
     "ModelTable",

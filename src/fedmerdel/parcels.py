@@ -106,19 +106,26 @@ class Parcel(ABC):
     @classmethod
     def read(cls, files: Files, where: str) -> Self:
         """Read files that came from somewhere, which messages name."""
-        needed = (cls.DOCUMENT, *cls.NEEDED)
-        for name in files:
-            if name not in (*needed, *cls.OPTIONAL):
-                raise FileError(f"{where} holds {name!r}, which is no part of it: take it out")
-        for name in needed:
-            if name not in files:
-                raise FileError(f"{where} has no file {name!r}: copy it again, whole")
         try:
+            cls._check_files(files)
             return cls.from_files(files)
         except FileError as error:
             raise FileError(f"{where}: {error}") from None
         except DataError as error:
             raise DataError(f"{where}: {error}") from None
+
+    @classmethod
+    def _check_files(cls, files: Files) -> None:
+        """Refuse another kind or version, then what is missing or does not belong here."""
+        if cls.DOCUMENT in files:
+            cls._read_document(files)
+        needed = (cls.DOCUMENT, *cls.NEEDED)
+        for name in needed:
+            if name not in files:
+                raise FileError(f"it has no file {name!r}: copy it again, whole")
+        for name in files:
+            if name not in (*needed, *cls.OPTIONAL):
+                raise FileError(f"it holds {name!r}, which is no part of it: take it out")
 
     @classmethod
     def _read_document(cls, files: Files) -> dict[str, Any]:
@@ -127,6 +134,10 @@ class Parcel(ABC):
             found = json.loads(files[cls.DOCUMENT])
         except (ValueError, RecursionError):
             raise FileError(damaged(cls.DOCUMENT, "it is not JSON")) from None
+        try:
+            json.dumps(found, ensure_ascii=False).encode()
+        except ValueError:
+            raise FileError(damaged(cls.DOCUMENT, "it holds half a character")) from None
         if not isinstance(found, dict) or found.get("kind") != cls.KIND:
             raise FileError(f"file {cls.DOCUMENT!r} holds no {cls.KIND}")
         if found.get("version") != cls.VERSION:
@@ -229,6 +240,8 @@ def pack(files: Files) -> bytes:
 
 def unpack(data: bytes, where: str, most_bytes: int = MOST_BYTES) -> Files:
     """Return the files of a zip, its own or one that people made by hand."""
+    if len(data) > most_bytes:
+        raise FileError(f"{where} is too large to be read")
     found: Files = {}
     left = most_bytes
     try:
@@ -243,10 +256,16 @@ def unpack(data: bytes, where: str, most_bytes: int = MOST_BYTES) -> Files:
                 left -= entry.file_size
                 if left < 0:
                     raise FileError(f"{where} is too large to be read")
-                found[name] = archive.read(entry)
+                # Others, and a plain read, unpack all that there is before its size is looked at.
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise zipfile.BadZipFile
+                with archive.open(entry) as packed:
+                    found[name] = packed.read(entry.file_size)
+                    if len(found[name]) < entry.file_size or packed.read(1):
+                        raise zipfile.BadZipFile
     except FileError:
         raise
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError):
+    except Exception:  # a damaged zip makes zipfile raise of any kind
         raise FileError(f"{where} is neither a folder nor a zip, or is damaged") from None
     return found
 

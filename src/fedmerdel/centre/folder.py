@@ -14,7 +14,7 @@ import io
 import json
 from math import isclose
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -33,12 +33,14 @@ from fedmerdel.files import (
 )
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.names_file import FILE as NAMES
-from fedmerdel.model.names_file import names_text, read_names
+from fedmerdel.model.names_file import names_for, names_text
 from fedmerdel.parcels import Files, write_folder
 from fedmerdel.release.reply import load_release
 from fedmerdel.study.study import Study
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.extrapolation import Past
+from fedmerdel.sums.search import Search
+from fedmerdel.sums.similarity import MergeCriterion
 
 KIND = "fedmerdel federation"
 VERSION = 1
@@ -96,8 +98,7 @@ def load_federation(path: str | Path) -> dict[str, Any]:
             ),
         }
         if (source / NAMES).exists():
-            given = read_names(source / NAMES)
-            fields["names"] = tuple(given.get(k, "") for k in range(len(fields["groups"])))
+            fields["names"] = names_for(len(fields["groups"]), source / NAMES)
         if (source / "asked").exists():
             fields["asked"] = Broadcast.load(source / "asked")
             fields["asked_divergence"] = content["asked_divergence"]
@@ -182,6 +183,8 @@ def _belongs(federation: FederationState, content: dict[str, Any]) -> bool:
     n_local = sum(summary.n_clusters for summary in federation.summaries)
     return (
         names == content["sites"] == sorted(names)
+        and federation.search in get_args(Search)
+        and federation.criterion in get_args(MergeCriterion)
         and all(isinstance(each.elbo, float | None) for each in federation.record)
         and bool(federation.record) <= (asked is not None)
         and (asked is None or any(replies_to(s, asked) for s in federation.summaries))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
-from fedmerdel.errors import DataError, FileError, OptionError
+from fedmerdel.errors import DataError, FileError
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.generate import sample
 from fedmerdel.model.model_files import (
@@ -130,8 +130,6 @@ class GlobalModel(ModelState, Parcel):
         content = cls._read_document(files)
         try:
             return cls(**read_model(content, files))
-        except OptionError as error:
-            raise FileError(f"file {NAMES!r}: {error}") from None
         except (DataError, FileError):
             raise
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError):

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.errors import OptionError
-from fedmerdel.model.broadcast import level_names
+from fedmerdel.model.broadcast import MOST_CLUSTERS, level_names
 from fedmerdel.model.names_file import FILE as NAMES
-from fedmerdel.model.names_file import names_from, names_text
+from fedmerdel.model.names_file import names_for, names_text
 from fedmerdel.model.rates import Rates
 from fedmerdel.model.state import ModelState
 from fedmerdel.parcels import Files, decoded
@@ -88,6 +87,8 @@ def read_model(content: dict[str, Any], files: Files) -> dict[str, Any]:
     if content["study_hash"] != study.hash:
         raise ValueError("another study")
     codebook, K = study.codebook, int(content["n_clusters"])
+    if not 0 < K <= MOST_CLUSTERS:
+        raise ValueError(K)
     names, numbers = read_grid(
         SUMS, decoded(files, SUMS), ["variable", "level"], ["prior", *cluster_columns(K)]
     )
@@ -122,10 +123,7 @@ def read_model(content: dict[str, Any], files: Files) -> dict[str, Any]:
     }
     _check(study, sums, prior, fields)
     if NAMES in files:
-        given = names_from(decoded(files, NAMES), f"file {NAMES!r}")
-        if any(k >= K for k in given):
-            raise OptionError(f"cluster {max(given)}: not in the model, which has {K}")
-        fields["names"] = tuple(given.get(k, "") for k in range(K))
+        fields["names"] = names_for(K, NAMES, decoded(files, NAMES))
     return fields
 
 
@@ -138,6 +136,11 @@ def _check(study: Study, sums: Sums, prior: Prior, fields: dict[str, Any]) -> No
         of_variables.append(prior.strength)
     fits = (
         1 <= K <= prior.n_components
+        and np.isfinite(fields["rows"]).all()
+        and (fields["elbo"] is None or np.isfinite(fields["elbo"]))
+        and all(((each >= 0) & (each <= 1)).all() for each in fields["site_shares"].values())
+        and fields["n_sites"] >= 1
+        and fields["n_rounds"] >= 0
         and all(shape == (K,) for shape in shapes)
         and all(each.shape == (P,) and np.isfinite(each).all() for each in of_variables)
         and set(fields["selected"]) <= set(study.codebook.names)

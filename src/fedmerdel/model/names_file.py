@@ -7,7 +7,8 @@ import io
 import re
 from pathlib import Path
 
-from fedmerdel.errors import FileError
+from fedmerdel.errors import FileError, OptionError
+from fedmerdel.model.names import changed, checked
 
 FILE = "names.csv"
 COLUMNS = ("cluster", "name")
@@ -80,6 +81,26 @@ def names_from(text: str, file: str) -> dict[int, str]:
             raise FileError(f"{file}, row {at}: cluster {int(number)} is there twice: keep one")
         names[int(number)] = entry["name"]
     return names
+
+
+def names_for(n_clusters: int, path: str | Path, text: str | None = None) -> tuple[str, ...]:
+    """Return a name for each cluster, "" where it has none, from a file that is kept with them.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Clusters.
+    path : str or Path
+        The file.
+    text : str, optional
+        Its text, where it was read already.
+    """
+    file = f"file {str(path)!r}"
+    given = read_names(path) if text is None else names_from(text, file)
+    try:
+        return checked(changed((), n_clusters, given), n_clusters)
+    except OptionError as error:
+        raise FileError(f"{file}: {error}") from None
 
 
 def _rows(text: str, file: str) -> list[list[str]]:

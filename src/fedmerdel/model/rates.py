@@ -87,4 +87,6 @@ def _rate(listed: list[float | None]) -> Rate:
     share, low, high = (nan if part is None else float(part) for part in listed)
     if not np.all((np.array([low, high]) >= 0) & (np.array([low, high]) <= 1)):
         raise ValueError("no interval of a share")
+    if not (isnan(share) or 0 <= share <= 1):
+        raise ValueError("no share")
     return Rate(share, low, high)

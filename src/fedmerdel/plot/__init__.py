@@ -1,7 +1,8 @@
 """Figures for papers, one function each, drawn with matplotlib (``pip install fedmerdel[plot]``).
 
-They show the numbers of the HTML report, from the same functions. Each takes a `GlobalModel` or a
-fitted `FedMerDel`; `heatmap`, `variables` and `elbo` also a fitted `MerDel`. Each takes Axes to
+They show the numbers of the HTML report, from the same functions. Each takes a `Federation`
+or a fitted `FedMerDel`; all but `sites`, `lineage` and `elbo`, which show what sites sent, also a
+`GlobalModel`; `heatmap`, `variables` and `elbo` also a fitted `MerDel`. Each takes Axes to
 draw on, best of a figure with ``layout="constrained"``, or makes a figure that has room for its
 texts, and returns the Axes; `images` returns a figure. To keep one:
 ``plot.heatmap(model).figure.savefig("heatmap.pdf")``. A notebook shows the figure when what is

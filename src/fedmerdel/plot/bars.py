@@ -31,8 +31,8 @@ def certainty(model: Any, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    model : GlobalModel or FedMerDel
-        A model or a fitted estimator.
+    model : GlobalModel, Federation or FedMerDel
+        A model, a federation or a fitted estimator.
     ax : matplotlib Axes, optional
         Where to draw; None makes a figure.
 
@@ -69,8 +69,8 @@ def variables(model: Any, most: int = 30, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    model : GlobalModel, FedMerDel or MerDel
-        A model or a fitted estimator.
+    model : GlobalModel, Federation, FedMerDel or MerDel
+        A model, a federation or a fitted estimator.
     most : int, default=30
         Variables at most, the surest first.
     ax : matplotlib Axes, optional

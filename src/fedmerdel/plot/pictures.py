@@ -28,9 +28,9 @@ def images(model: Any, shape: tuple[int, int], n_drawn: int = 3) -> Figure:
 
     Parameters
     ----------
-    model : GlobalModel or FedMerDel
-        A model or a fitted estimator. Its variables are pixels, off or on: where each name ends
-        in a number, such as ``pixel_37``, that is its place, line by line from 0.
+    model : GlobalModel, Federation or FedMerDel
+        A model, a federation or a fitted estimator. Its variables are pixels, off or on: where
+        each name ends in a number, such as ``pixel_37``, that is its place, line by line from 0.
     shape : tuple of int
         Lines and columns of an image.
     n_drawn : int, default=3

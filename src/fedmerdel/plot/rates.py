@@ -22,8 +22,8 @@ def outcomes(model: Any, outcome: str, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    model : GlobalModel or FedMerDel
-        A model or a fitted estimator.
+    model : GlobalModel, Federation or FedMerDel
+        A model, a federation or a fitted estimator.
     outcome : str
         One of the study's outcomes.
     ax : matplotlib Axes, optional

@@ -61,8 +61,8 @@ def heatmap(
 
     Parameters
     ----------
-    model : GlobalModel, FedMerDel or MerDel
-        A model or a fitted estimator.
+    model : GlobalModel, Federation, FedMerDel or MerDel
+        A model, a federation or a fitted estimator.
     measure : {"prevalence", "ratio", "exclusivity"}, default="prevalence"
         Share of the cluster's rows that have the condition, this over the share of all rows, or
         share of all rows with the condition that are in the cluster.

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-import numpy as np
 from scipy.special import digamma, gammaln
 
 from fedmerdel.errors import DataError
@@ -87,7 +86,7 @@ class Account:
             else:
                 numbers = (int,) if field.type == "int" else (int, float)
                 fits = isinstance(value, numbers) and not isinstance(value, bool)
-                fits = fits and np.isfinite(value) and value >= 0
+                fits = fits and 0 <= value <= 2**53
             if not fits:
                 raise DataError(f"account: {field.name!r} is not what it should be")
         return cls(**content)

@@ -43,7 +43,10 @@ def read_grid(
     except (csv.Error, ValueError):
         raise FileError(f"file {file!r} is no table: copy it again") from None
     if header != labels + columns:
-        raise FileError(f"file {file!r}: its columns must be {', '.join(labels + columns)}")
+        raise FileError(
+            f"file {file!r}: its columns must be {', '.join(labels + columns[:3])} and so on, "
+            f"{len(labels + columns)} in all"
+        )
     if not rows:
         raise FileError(f"file {file!r} has no rows: copy it again")
     for at, row in enumerate(rows, start=2):

@@ -168,7 +168,9 @@ class SiteSummary(Parcel):
                 f"file {cls.DOCUMENT!r} must have the entries {', '.join(cls.ENTRIES)}, only"
             )
         for name, kind in cls.ENTRIES.items():
-            if not isinstance(document[name], kind) or isinstance(document[name], bool):
+            value = document[name]
+            huge = isinstance(value, int) and abs(value) > 2**63
+            if not isinstance(value, kind) or isinstance(value, bool) or huge:
                 raise FileError(f"file {cls.DOCUMENT!r}: {name!r} is not what it should be")
         try:
             codebook = Codebook.from_dict(document.pop("codebook"))
