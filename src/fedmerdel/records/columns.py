@@ -110,15 +110,10 @@ class Table:
         """How a message about this table begins."""
         return f"{self.origin}: " if self.origin else ""
 
-    @property
-    def tall(self) -> bool:
-        """Whether blocks are filled column by column; see `scan.blocks`."""
-        return self.matrix is None
-
     @cached_property
     def presence(self) -> Presence:
         """Which entries occur in each column; the first use passes over all rows."""
-        return scan(self.fill, self.n_rows, self.n_columns, self.tall)
+        return scan(self.fill, self.n_rows, self.n_columns)
 
     def select(self, names: Sequence[str]) -> Table:
         """Return a table of some columns, in the order in which they are named.
