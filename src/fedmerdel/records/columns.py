@@ -51,10 +51,15 @@ class Column:
         return self.numbers.dtype.kind == "f"
 
     @property
+    def absent(self) -> NDArray[np.bool_]:
+        """Which entries are missing."""
+        gone: NDArray[np.bool_] = self.numbers != self.numbers
+        return gone if self.missing is None else gone | self.missing
+
+    @property
     def n_missing(self) -> int:
         """How many entries are missing."""
-        absent = self.numbers != self.numbers
-        return int((absent if self.missing is None else absent | self.missing).sum())
+        return int(self.absent.sum())
 
     def fill(self, out: NDArray[np.uint16], start: int) -> None:
         """Write positions of the rows from `start` on; see `scan`."""
