@@ -130,6 +130,17 @@ def test_many_blocks(frame: bool) -> None:
     np.testing.assert_array_equal(unpack(rows), np.where(np.isnan(array), 4, array))
 
 
+@pytest.mark.parametrize(
+    "numbers",
+    [np.arange(-128, 128, dtype=np.int8), np.arange(256, dtype=np.uint8), np.arange(1850, 2176)],
+    ids=["signed bytes", "bytes", "years"],
+)
+def test_bytes_and_years_have_positions_of_their_own(numbers: np.ndarray) -> None:
+    presence = open_table(numbers[:, None]).presence
+    assert not presence.beyond.any()
+    np.testing.assert_array_equal(presence.numbers(0), numbers)
+
+
 def test_whole_numbers_past_the_precision_of_floats() -> None:
     snomed = np.array([[999000011000001104], [999000011000001105], [5]])
     table = open_table(snomed)

@@ -9,7 +9,9 @@ from fedmerdel.compiled import kernel
 from fedmerdel.records.packing import PackedRows
 
 WORTH_SHARE = 0.8
-"""The rows stay as they are if more are distinct than this share of their weight."""
+"""The rows stay as they are if more are distinct than this share of their weight.
+
+What joining saves on either side of it is in `benchmarks.reading`."""
 
 _SEED = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x100000001B3)

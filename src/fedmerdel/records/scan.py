@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedmerdel.compiled import kernel
 
 LOW, HIGH = -128, 2175
-"""Whole numbers with a position of their own: small codes, ages, years."""
+"""Whole numbers with a position of their own: every byte, as `place` needs, ages and years."""
 
 WINDOW = HIGH - LOW + 1
 BEYOND, BROKEN, INFINITE, MISSING = WINDOW, WINDOW + 1, WINDOW + 2, WINDOW + 3
