@@ -15,6 +15,7 @@ from benchmarks.measure import Finding, Report
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 BENCHMARKS = {
     "passes": "One pass over the rows",
+    "reading": "Reading and packing: constants against other values",
     "whole_fit": "A whole fit against StepMix",
     "paper_recipe": "The paper's recipe",
     "scaling": "Growth with the number of rows",

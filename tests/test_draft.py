@@ -158,6 +158,13 @@ def test_an_identifier_may_come_twice_or_be_missing() -> None:
     assert "with 8 distinct values in 8 entries" in refusal(numbers)
 
 
+def test_six_levels_need_two_entries_each() -> None:
+    column = [f"{SECRET} {n}" for n in range(6)] * 2
+    assert "with 6 distinct values in 11 entries" in refusal(pd.DataFrame({"v": column[:11]}))
+    assert len(draft_study(pd.DataFrame({"v": column})).codebook.variables[0].levels) == 6
+    assert len(draft_study(pd.DataFrame({"v": column[:5]})).codebook.variables[0].levels) == 5
+
+
 def test_variables_of_a_small_table_are_no_identifiers() -> None:
     frame = pd.DataFrame(
         {

@@ -118,16 +118,27 @@ def test_arrays_give_the_codes_of_the_oracle(
     np.testing.assert_array_equal(encode(open_table(array), codebook).codes, rows.codes)
 
 
-@pytest.mark.parametrize("tall", [False, True])
-def test_many_blocks(tall: bool) -> None:
+@pytest.mark.parametrize("frame", [False, True])
+def test_many_blocks(frame: bool) -> None:
     rng = np.random.default_rng(3)
     array = rng.integers(0, 4, size=(20_001, 70)).astype(float)
     array[rng.random(array.shape) < 0.05] = np.nan
-    source = pl.DataFrame(array, nan_to_null=True) if tall else array
+    source = pl.DataFrame(array, nan_to_null=True) if frame else array
     table = open_table(source)
-    assert table.n_rows * table.n_columns > 2 * scan._TALL_BLOCK
+    assert table.n_rows * table.n_columns > 2 * scan.BLOCK
     rows = encode(table, infer_codebook(table))
     np.testing.assert_array_equal(unpack(rows), np.where(np.isnan(array), 4, array))
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [np.arange(-128, 128, dtype=np.int8), np.arange(256, dtype=np.uint8), np.arange(1850, 2176)],
+    ids=["signed bytes", "bytes", "years"],
+)
+def test_bytes_and_years_have_positions_of_their_own(numbers: np.ndarray) -> None:
+    presence = open_table(numbers[:, None]).presence
+    assert not presence.beyond.any()
+    np.testing.assert_array_equal(presence.numbers(0), numbers)
 
 
 def test_whole_numbers_past_the_precision_of_floats() -> None:

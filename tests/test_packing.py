@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedmerdel.records import PackedRows, collapse, plan_packing
-from fedmerdel.records.collapse import MIN_TRIAL, find_distinct
+from fedmerdel.records.collapse import find_distinct
 from fedmerdel.records.packing import FEW_STATES, MAX_STATES, repack
 
 
@@ -98,18 +98,23 @@ def test_collapsed_rows_carry_the_sum_of_the_weights() -> None:
     assert collapsed.packing is rows.packing
 
 
-def test_distinct_rows_are_left_as_they_are() -> None:
-    rows = rows_of(np.arange(100, dtype=np.uint8)[:, None], np.ones(100))
-    collapsed, index = collapse(rows)
-    assert collapsed is rows
-    assert index is None
+@pytest.mark.parametrize("repeated", [False, True])
+def test_rows_are_joined_if_at_most_four_fifths_are_distinct(repeated: bool) -> None:
+    for n_distinct, joined in ((80, True), (81, False), (100, False)):
+        codes = np.arange(n_distinct, dtype=np.uint8)[:, None]
+        times = np.ones(n_distinct, dtype=np.int64)
+        times[3] += 100 - n_distinct
+        rows = rows_of(codes, times.astype(float))
+        if repeated:
+            rows = rows_of(np.repeat(codes, times, axis=0), np.ones(100))
+        collapsed, index = collapse(rows)
+        assert (index is not None) == joined
+        if joined:
+            np.testing.assert_array_equal(collapsed.weights, times)
+        else:
+            assert collapsed is rows
 
 
-def test_gives_up_after_a_stretch_of_distinct_rows() -> None:
-    numbers = np.arange(MIN_TRIAL, dtype=np.uint32)
-    distinct = numbers.view(np.uint8).reshape(-1, 4)
-    # Whatever comes after the first stretch is not looked at any more.
-    codes = np.concatenate((distinct, np.zeros((5 * MIN_TRIAL, 4), dtype=np.uint8)))
-    rows = rows_of(codes, np.ones(len(codes)))
-    assert collapse(rows)[1] is None
-    assert collapse(rows.take(np.arange(len(codes))[::-1].copy()))[1] is not None
+def test_light_rows_count_as_rows() -> None:
+    codes = np.arange(100, dtype=np.uint8)[:, None] % 80
+    assert collapse(rows_of(codes, np.full(100, 0.1)))[0].n_rows == 80

@@ -8,16 +8,10 @@ from numpy.typing import NDArray
 from fedmerdel.compiled import kernel
 from fedmerdel.records.packing import PackedRows
 
-MIN_TRIAL = 16_384
-"""Rows, by weight, looked at before the whole table is, at least; else an eighth of it."""
-
-TRIAL_SHARE = 0.97
-"""No more is done if a greater share of the trial rows are distinct.
-
-Among equally likely rows, 97 % of an eighth become 80 % of all; of real ones, more."""
-
 WORTH_SHARE = 0.8
-"""The rows stay as they are if more are distinct than this share of their weight."""
+"""The rows stay as they are if more are distinct than this share of their weight.
+
+What joining saves on either side of it is in `benchmarks.reading`."""
 
 _SEED = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x100000001B3)
@@ -28,11 +22,10 @@ _HALF = np.uint64(33)
 def collapse(rows: PackedRows) -> tuple[PackedRows, NDArray[np.int64] | None]:
     """Let identical rows become one row that has the sum of their weights.
 
-    Nothing is done where it would not pay: if more than 80 % of all rows are distinct, or
-    more than 97 % of the first eighth (of the first 16,384, if that is more). Both depend
-    on the data alone, so the same table always gives the same rows. A row of weight three
-    counts as three rows here, so that a table with weights becomes what the same table
-    with its rows repeated does.
+    Nothing is done where it would save little: if more than `WORTH_SHARE` of all rows are
+    distinct. That depends on the data alone, so the same table always gives the same rows.
+    A row of weight three counts as three rows here, so that a table with weights becomes
+    what the same table with its rows repeated does.
 
     Parameters
     ----------
@@ -46,17 +39,9 @@ def collapse(rows: PackedRows) -> tuple[PackedRows, NDArray[np.int64] | None]:
     index : int64 array (N,) or None
         Row of `collapsed` that each row became; None if nothing was done.
     """
-    ends = np.cumsum(rows.weights)
-    # Weights that add up to less than the rows would make every row look distinct.
-    total = max(ends[-1], float(rows.n_rows))
-    trial = max(float(MIN_TRIAL), total // 8)
-    n_trial = int(np.searchsorted(ends - rows.weights, trial * ends[-1] / total))
-    if n_trial < rows.n_rows:
-        _, firsts = find_distinct(rows.codes[:n_trial])
-        if len(firsts) > TRIAL_SHARE * trial:
-            return rows, None
     index, firsts = find_distinct(rows.codes)
-    if len(firsts) > WORTH_SHARE * total:
+    # Weights that add up to less than the rows would make every row look distinct.
+    if len(firsts) > WORTH_SHARE * max(float(rows.weights.sum()), float(rows.n_rows)):
         return rows, None
     weights = np.bincount(index, rows.weights, len(firsts)).astype(np.float64, copy=False)
     return PackedRows(rows.codes[firsts], weights, rows.packing), index
@@ -94,14 +79,17 @@ def fill_slots(
     """
     n_rows, n_codes = codes.shape
     mask = len(slots) - 1
-    n_distinct = 0
+    # Apart from the look-ups, which then wait for memory together and not one by one.
     for i in range(n_rows):
         hashed = _SEED
         for g in range(n_codes):
             hashed = (hashed ^ np.uint64(codes[i, g])) * _PRIME
         # The last bytes have only moved the low bits, and the mask takes no others.
         hashed = (hashed ^ (hashed >> _HALF)) * _MIX
-        slot = np.int64(hashed >> _HALF) & mask
+        index[i] = np.int64(hashed >> _HALF) & mask
+    n_distinct = 0
+    for i in range(n_rows):
+        slot = index[i]
         while True:
             found = slots[slot]
             if found < 0:

@@ -51,10 +51,15 @@ class Column:
         return self.numbers.dtype.kind == "f"
 
     @property
+    def absent(self) -> NDArray[np.bool_]:
+        """Which entries are missing."""
+        gone: NDArray[np.bool_] = self.numbers != self.numbers
+        return gone if self.missing is None else gone | self.missing
+
+    @property
     def n_missing(self) -> int:
         """How many entries are missing."""
-        absent = self.numbers != self.numbers
-        return int((absent if self.missing is None else absent | self.missing).sum())
+        return int(self.absent.sum())
 
     def fill(self, out: NDArray[np.uint16], start: int) -> None:
         """Write positions of the rows from `start` on; see `scan`."""
@@ -110,15 +115,10 @@ class Table:
         """How a message about this table begins."""
         return f"{self.origin}: " if self.origin else ""
 
-    @property
-    def tall(self) -> bool:
-        """Whether blocks are filled column by column; see `scan.blocks`."""
-        return self.matrix is None
-
     @cached_property
     def presence(self) -> Presence:
         """Which entries occur in each column; the first use passes over all rows."""
-        return scan(self.fill, self.n_rows, self.n_columns, self.tall)
+        return scan(self.fill, self.n_rows, self.n_columns)
 
     def select(self, names: Sequence[str]) -> Table:
         """Return a table of some columns, in the order in which they are named.

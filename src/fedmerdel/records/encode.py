@@ -76,7 +76,7 @@ def encode(
             distant[int(at)] = ranked
 
     unknown = np.zeros(len(columns), dtype=np.bool_)
-    for start, block in blocks(table.fill, table.n_rows, table.n_columns, table.tall):
+    for start, block in blocks(table.fill, table.n_rows, table.n_columns):
         for at, numbers in distant.items():
             _place_distant(block[:, at], table.columns[at], start, numbers)
         pack_block(block, code, digits, codes[start : start + len(block)], unknown)

@@ -13,9 +13,6 @@ from fedmerdel.records.columns import Column, Table
 from fedmerdel.records.frames import continuous_message
 from fedmerdel.study.codebook import MAX_LEVELS, Codebook, Value, Variable
 
-# Entries sorted at once where numbers are too far apart to be marked in a table.
-_STRETCH = 2**16
-
 
 def infer_codebook(table: Table, *, missing_level: bool = False) -> Codebook:
     """Make a codebook of the levels that occur in a table.
@@ -91,7 +88,9 @@ def _variable(table: Table, at: int) -> Variable:
     column, name = table.columns[at], table.names[at]
     where = f"{table.prefix}column {name!r}"
     presence = table.presence
-    numbers = _distant_numbers(column) if presence.beyond[at] else presence.numbers(at)
+    numbers = presence.numbers(at)
+    if presence.beyond[at]:  # some are too far apart to be marked in a table
+        numbers = np.unique(column.numbers[~column.absent].astype(np.int64))
     if len(numbers) == 0:
         raise DataError(f"{where} has no entries, all are missing: leave it out")
     if len(numbers) > MAX_LEVELS:
@@ -109,15 +108,3 @@ def _values(column: Column, numbers: NDArray[np.int64]) -> list[Value]:
     if column.boolean:
         return [bool(number) for number in numbers]
     return [int(number) for number in numbers]
-
-
-def _distant_numbers(column: Column) -> NDArray[np.int64]:
-    """Distinct numbers of a column, ascending, by sorting it stretch by stretch."""
-    found = np.empty(0, dtype=np.int64)
-    for start in range(0, len(column.numbers), _STRETCH):
-        stretch = column.numbers[start : start + _STRETCH]
-        keep = stretch == stretch
-        if column.missing is not None:
-            keep &= ~column.missing[start : start + _STRETCH]
-        found = np.union1d(found, stretch[keep].astype(np.int64))
-    return found

@@ -18,10 +18,10 @@ MAX_STATES = MAX_LEVELS + 1
 """States of one code: what a byte can hold."""
 
 FEW_ROWS = 8192
-"""Tables with fewer rows than this are packed into smaller codes."""
+"""Tables with fewer rows than this are packed into smaller codes; see `benchmarks.reading`."""
 
 FEW_STATES = 16
-"""States of a code for few rows: four binary variables."""
+"""States of a code for few rows: four binary variables; see `benchmarks.reading`."""
 
 
 class Packing(NamedTuple):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedmerdel.compiled import kernel
 
 LOW, HIGH = -128, 2175
-"""Whole numbers with a position of their own: small codes, ages, years."""
+"""Whole numbers with a position of their own: every byte, as `place` needs, ages and years."""
 
 WINDOW = HIGH - LOW + 1
 BEYOND, BROKEN, INFINITE, MISSING = WINDOW, WINDOW + 1, WINDOW + 2, WINDOW + 3
@@ -28,14 +28,10 @@ N_POSITIONS = MISSING + 1
 EXACT = 2.0**53
 """Whole floats past this can't be told from their neighbours: they count as not whole."""
 
-# Cells of a block: 128 KiB of positions, and 512 KiB of float64 or int64 on the way there.
-_BLOCK = 2**16
+BLOCK = 2**19
+"""Cells of a block: few enough to stay in the cache, enough to pay for some calls a column.
 
-# A table given column by column costs some calls per column and block, so takes taller ones.
-_TALL_BLOCK = 2**19
-
-# Rows that the kernels take at once: their positions then stay in the fastest cache.
-_TILE = 128
+Measured in `benchmarks.reading`."""
 
 Fill = Callable[[NDArray[np.uint16], int], None]
 """Writes positions of the rows from a given one on into a block (rows x columns)."""
@@ -101,11 +97,9 @@ def place(numbers: NDArray[Any], out: NDArray[np.uint16]) -> None:
         np.minimum(shifted.view(np.uint64), np.uint64(BEYOND), out=out, casting="unsafe")
 
 
-def blocks(
-    fill: Fill, n_rows: int, n_columns: int, tall: bool
-) -> Iterator[tuple[int, NDArray[np.uint16]]]:
+def blocks(fill: Fill, n_rows: int, n_columns: int) -> Iterator[tuple[int, NDArray[np.uint16]]]:
     """Yield the first row of each block, and the block in a buffer used over again."""
-    height = max(1, min(n_rows, (_TALL_BLOCK if tall else _BLOCK) // n_columns))
+    height = max(1, min(n_rows, BLOCK // n_columns))
     buffer = np.empty((height, n_columns), dtype=np.uint16)
     for start in range(0, n_rows, height):
         block = buffer[: min(height, n_rows - start)]
@@ -113,10 +107,10 @@ def blocks(
         yield start, block
 
 
-def scan(fill: Fill, n_rows: int, n_columns: int, tall: bool) -> Presence:
+def scan(fill: Fill, n_rows: int, n_columns: int) -> Presence:
     """Look at every entry once."""
     present = np.zeros((n_columns, N_POSITIONS), dtype=np.bool_)
-    for _, block in blocks(fill, n_rows, n_columns, tall):
+    for _, block in blocks(fill, n_rows, n_columns):
         mark_positions(block, present)
     return Presence(present)
 
@@ -144,12 +138,9 @@ def place_floats(numbers: NDArray[np.float64], out: NDArray[np.uint16]) -> None:
 def mark_positions(block: NDArray[np.uint16], present: NDArray[np.bool_]) -> None:
     """Set ``present[j, position]`` for every entry of a block."""
     n_rows, n_columns = block.shape
-    for top in range(0, n_rows, _TILE):
-        bottom = min(top + _TILE, n_rows)
+    for i in range(n_rows):
         for j in range(n_columns):
-            marks = present[j]
-            for i in range(top, bottom):
-                marks[block[i, j]] = True
+            present[j, block[i, j]] = True
 
 
 @kernel
@@ -176,15 +167,10 @@ def pack_block(
         Set where a column holds an entry that is no level.
     """
     n_rows, n_columns = block.shape
-    for top in range(0, n_rows, _TILE):
-        bottom = min(top + _TILE, n_rows)
-        codes[top:bottom] = 0
+    codes[:] = 0
+    for i in range(n_rows):
         for j in range(n_columns):
-            column_digits, g = digits[j], code[j]
-            lost = 0
-            for i in range(top, bottom):
-                digit = column_digits[block[i, j]]
-                lost |= digit
-                codes[i, g] += np.uint8(digit)
-            if lost < 0:
+            digit = digits[j, block[i, j]]
+            if digit < 0:
                 unknown[j] = True
+            codes[i, code[j]] += np.uint8(digit)

@@ -161,23 +161,19 @@ def bayes_labels(
     shares = np.zeros((where.max() + 1, table.n_clusters))
     np.add.at(shares, (where, table.labels), 1.0)
     shares /= shares.sum(axis=1, keepdims=True)
-    labels = np.empty(len(table.X), dtype=np.int64)
     with np.errstate(divide="ignore"):
         log_shares = np.log(shares)
         # A row of zeros past the levels: what a missing entry adds.
         log_phi = [
             np.vstack([np.log(p).T, np.zeros(table.n_clusters)]) for p in table.level_probabilities
         ]
-    for start in range(0, len(labels), 65536):  # N x K floats would not fit for large tables
-        rows = slice(start, start + 65536)
-        log_joint = log_shares[where[rows]]
-        for j, log_p in enumerate(log_phi):
-            seen = table.X[rows, j].astype(np.int64)
-            if X is not None:
-                seen[np.isnan(X[rows, j])] = -1
-            log_joint = log_joint + log_p[seen]
-        labels[rows] = log_joint.argmax(axis=1)
-    return labels
+    log_joint = log_shares[where]
+    for j, log_p in enumerate(log_phi):
+        seen = table.X[:, j].astype(np.int64)
+        if X is not None:
+            seen[np.isnan(X[:, j])] = -1
+        log_joint += log_p[seen]
+    return np.asarray(log_joint.argmax(axis=1), dtype=np.int64)
 
 
 def _level_probabilities(
