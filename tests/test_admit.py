@@ -201,7 +201,10 @@ DAMAGES: dict[str, tuple[Callable[[SiteSummary], bytes], str]] = {
     "too large": (claims_too_much, "too large to be read"),
     "rows inside": (lambda each: pack({**each.to_files(), "rows.csv": b"1"}), "'rows.csv'"),
     "an empty zip": (lambda _: pack({}), "no summary and no reply"),
-    "no counts": (lambda each: pack({each.DOCUMENT: b"{}"}), "'counts.csv'"),
+    "no counts": (
+        lambda each: pack({each.DOCUMENT: each.to_files()[each.DOCUMENT]}),
+        "no file 'counts.csv'",
+    ),
     "earlier format": (edited(lambda d: d.update(version=0)), "version 0 of its format"),
     "later format": (edited(lambda d: d.update(version=9)), "version 9 of its format"),
     "negative rows": (cell("counts.csv", 1, 2, "-40"), "counts.csv"),

@@ -45,7 +45,8 @@ def test_every_command_reads_its_table_once(
     run_in_story, reads: list[str], command: str, suffix: str
 ) -> None:
     table = f"leeds{suffix}"  # with a column of dates
-    done(run_in_story(*command.replace("TABLE", table).replace("NEW", f"new-{table}").split()))
+    new = f"{command.split()[0]}-{table}"
+    done(run_in_story(*command.replace("TABLE", table).replace("NEW", new).split()))
     assert reads == [table]
 
 
