@@ -39,13 +39,13 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         "assign model TABLE -o NEW.csv",
         "models TABLE --k 1-2 --exclude patient --exclude seen --exclude bmi",
     ],
-    ids=lambda command: command.split()[0],
+    ids=lambda command: command.split(maxsplit=1)[0],
 )
 def test_every_command_reads_its_table_once(
     run_in_story, reads: list[str], command: str, suffix: str
 ) -> None:
     table = f"leeds{suffix}"  # with a column of dates
-    new = f"{command.split()[0]}-{table}"
+    new = f"{command.split(maxsplit=1)[0]}-{table}"
     done(run_in_story(*command.replace("TABLE", table).replace("NEW", new).split()))
     assert reads == [table]
 

@@ -11,6 +11,7 @@ from fedmerdel.centre.state import FederationState
 from fedmerdel.model.describe import Cluster
 from fedmerdel.model.names import plain_name
 from fedmerdel.model.state import ModelState
+from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.review import Review
 from fedmerdel.site.check import Check
 from fedmerdel.study.study import Study
@@ -110,11 +111,11 @@ def show_clusters(model: ModelState, clusters: Sequence[Cluster]) -> None:
     for cluster in clusters:
         _show_cluster(cluster, model.study)
     screen.print("\nmore of: share of the cluster's rows, and how many times that of all rows")
-    smallest = model.study.policy.smallest
-    if smallest > 1:
+    mechanism = mechanism_for(model.study.policy)
+    if mechanism.smallest > 1:
         screen.print(
-            f"A count that a site told as 0 stands for 0 to {smallest - 1} rows: intervals allow "
-            "for it, and shares of levels are filled with what is expected of it."
+            f"A count that a site told as 0 stands for {mechanism.zero}: intervals allow for it, "
+            "and shares of levels are filled with what is expected of it."
         )
 
 
@@ -135,7 +136,7 @@ def show_round(federation: FederationState) -> None:
     if gain is not None and not brought.move and gain < PAYS:
         screen.print(f"Another round would change little: less than {PAYS:g} nats a row.")
     cost = sum(summary.account.cost_at_most for summary in federation.summaries)
-    if federation.study.policy.smallest > 1:
+    if cost > 0:
         screen.print(
             f"Disclosure control costs at most {cost / rows:.4f} nats of ELBO a row, all sites "
             "together."

@@ -85,7 +85,7 @@ def model_content(
         "certainty": _certainty(model, sure, clusters),
         "selection": _selection(model),
         "images": images(model, image_shape),
-        "smallest": model.study.policy.smallest,
+        "smallest": mechanism_for(model.study.policy).smallest,
         "n_sites": model.n_sites,
     }
 

@@ -108,8 +108,9 @@ class Thresholds(Mechanism):
         # A count just over the threshold is raised to the smallest one.
         below = np.where(hidden, 0.0, max(step / 2, self.smallest - self.policy.threshold))
         # One cell is what the others leave of the rounded rows: the largest, or one so near to it
-        # that rounding may have put another before it.
-        rest = ~hidden & (cells >= cells.max(axis=1, keepdims=True) - 2 * step)
+        # that rounding of all others may have put another before it.
+        largest = cells.max(axis=1, keepdims=True)
+        rest = ~hidden & (cells >= largest - below.sum(axis=1, keepdims=True) - step)
         others_above = above.sum(axis=1, keepdims=True) - above
         others_below = below.sum(axis=1, keepdims=True) - below
         least = cells - np.where(rest, others_above + step / 2, below)

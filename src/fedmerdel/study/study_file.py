@@ -76,7 +76,7 @@ def read_study(content: bytes, where: str) -> dict[str, Any]:
     if found != FORMAT or isinstance(found, bool):
         raise FileError(
             f"{where} is version {found!r} of its format, and this software reads version "
-            f"{FORMAT}: use newer software, or correct 'format' in section [study]"
+            f"{FORMAT}: use the software that wrote it, or draft the study again"
         )
     if "name" not in arguments:
         raise DataError(f"{where}: section [study] has no 'name': give the study one")
