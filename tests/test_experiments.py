@@ -21,8 +21,17 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
 
 
+QUICK = ("elbo-curves", "global-merge", "cluster-sizes", "federated", "central")
+"""The others use the same parts, and run with `make test-statistics`."""
+
+NAMES = [
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.statistics)
+    for name in EXPERIMENTS
+]
+
+
 @pytest.mark.filterwarnings("ignore::fedmerdel.ConstantColumnWarning")
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_smoke(name: str, tmp_path: Path) -> None:
     experiment = EXPERIMENTS[name]
     rows = run_experiment(experiment, "smoke", tmp_path, jobs=1)

@@ -17,6 +17,7 @@ from fedmerdel.study.policy import Policy
 from fedmerdel.sums.levels import level_shares
 from fedmerdel.sums.sums import Sums
 from tests import federations as made
+from tests.seeds import Record, over
 
 NOISE = (0.01, 0.02, 0.03, 0.05, 0.07, 0.3)
 N_TELLING = 20
@@ -32,13 +33,19 @@ def noisy_federation(policy: str, seed: int) -> Federation:
     return merge_sites(study, [fit_site(study, X[site == b], f"site {b}") for b in range(8)])
 
 
+@over(range(1), range(100, 112))
 @pytest.mark.parametrize("policy", ["none", "opensafely", "acro"])
-def test_rare_noise_does_not_seem_to_tell(policy: str) -> None:
+def test_rare_noise_does_not_seem_to_tell(
+    policy: str, seeds: range, record_property: Record
+) -> None:
     """Hidden in small clusters and told in large ones, a rare level looks as if it differed."""
-    found = np.array([noisy_federation(policy, seed).selection_probability for seed in range(3)])
-    assert (found[:, N_TELLING:] > 0.5).sum() == 0
-    # What tells is still seen: sixty variables, a few of which hardly differ.
-    assert (found[:, :N_TELLING] > 0.5).sum() >= 52
+    found = np.array([noisy_federation(policy, seed).selection_probability for seed in seeds])
+    noise, told = (found[:, N_TELLING:] > 0.5).mean(), (found[:, :N_TELLING] > 0.5).mean()
+    record_property("share of noise taken for telling", f"{noise:.4f}, at most 0.02")
+    record_property("share of telling variables seen", f"{told:.3f}, at least 0.85")
+    assert noise <= 0.02
+    # What tells is still seen, but for a few that hardly differ.
+    assert told >= 0.85
 
 
 def filled(local: Sums, offsets: np.ndarray, policy: Policy) -> Sums:

@@ -146,7 +146,7 @@ def propose_splits(
     problem: Problem, solution: Solution, steps: int, rng: np.random.Generator
 ) -> Splits:
     """Propose a split of every cluster, after some E and M steps inside each."""
-    (rows, _, workers, _), prior = problem, solution.prior
+    rows, workers, prior = problem.rows, problem.workers, solution.prior
     labels = label_rows(rows, solution.theta, workers)
     whole = count_labels(rows, labels, solution.n_clusters, workers)
     first = propose_halves(rows, labels, whole, prior, workers, rng, steps=steps, give_up=True)
