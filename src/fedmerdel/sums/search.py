@@ -26,14 +26,8 @@ N_CANDIDATES = 3
 REJECTIONS = 10
 """It stops when this many proposals in a row were rejected."""
 
-SWEEPS = 30
-"""Most times that every local cluster may change its group."""
-
 LEAST_GAIN = 1e-6
 """Nats that a change must gain: less is rounding."""
-
-ROUNDS = 5
-"""Most times that the prior is learned anew and the groups are gone over."""
 
 CLEAR = 0.02
 """Overlap, as a share of the gain, up to which clusters of one site may be merged."""
@@ -74,7 +68,7 @@ def _best_groups(
         merging = Merging(local, prior)
         merge_best_first(merging)
         groups = merging.groups
-    for _ in range(ROUNDS):
+    while True:  # it ends: each change raises the ELBO, and so does learning
         last = groups
         prior = settled(learning, merged_statistics(local, groups).S, prior)
         moved = move_singly(local, prior, groups)
@@ -158,7 +152,8 @@ def move_singly(local: LocalClusters, prior: Prior, groups: list[IntArray]) -> l
     those that promise a gain are made in turn, the best first, if they still gain.
     """
     stats, places = local.stats, _Places(local, groups)
-    for _ in range(SWEEPS):
+    moved = True
+    while moved:  # it ends: each change gains `LEAST_GAIN`, as things are when it is made
         places.add_empty()
         gains = places.gains(prior)
         best = gains.argmax(axis=1)
@@ -168,8 +163,6 @@ def move_singly(local: LocalClusters, prior: Prior, groups: list[IntArray]) -> l
             if promise[i] <= LEAST_GAIN:
                 break
             moved |= places.move(int(i), int(best[i]), prior)
-        if not moved:
-            break
     return [np.flatnonzero(places.own == g) for g in np.unique(places.own)]
 
 
