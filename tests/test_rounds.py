@@ -12,6 +12,7 @@ import pytest
 
 from fedmerdel import GlobalModel, Study, merge_onto, simulate, update_site
 from fedmerdel.centre.rounds import (
+    LEAST_GAIN,
     PATIENCE,
     UNCUT,
     Plan,
@@ -22,7 +23,14 @@ from fedmerdel.centre.rounds import (
     next_cuts,
     placed,
 )
-from fedmerdel.fitting.passes import Workers, count_labels, expect_and_count, log_evidence
+from fedmerdel.fitting.halving import count_halves, propose_halves
+from fedmerdel.fitting.passes import (
+    Workers,
+    count_labels,
+    count_together,
+    expect_and_count,
+    log_evidence,
+)
 from fedmerdel.release import HardCounts, SiteSummary, protect
 from fedmerdel.release.summary import make_summary
 from fedmerdel.site.site_table import study_rows
@@ -34,6 +42,7 @@ from fedmerdel.sums.merging import local_clusters, merged_statistics
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.sums import Sums
 from tests.federations import binary, made_study
+from tests.reference import Dense, packed
 
 Tables = dict[str, np.ndarray]
 
@@ -248,6 +257,49 @@ def test_a_cut_ages_and_one_without_hope_is_proposed_anew() -> None:
         assert age.tolist() == [new, new]
     _, age = next_cuts(course._replace(age=np.full(2, PATIENCE)), stats, prior_of(), replies)
     assert age.tolist() == [UNCUT, PATIENCE + 1]
+
+
+def followed_cut(seed: int, exchanges: int = 30) -> tuple[int | None, int]:
+    """The exchange in which a split pays, and how often sites proposed a cut.
+
+    Twenty-five sites of twenty rows: two clusters that differ little, sent out as one.
+    """
+    rng = np.random.default_rng(seed)
+    kind, base = rng.integers(0, 2, 500), rng.uniform(0.2, 0.8, 12)
+    other = np.clip(base + 0.2 * rng.choice([-1, 1], 12), 0.03, 0.97)
+    X = (rng.random((500, 12)) < np.stack([base, other])[kind]).astype(int)
+    prior, one = uniform_prior(np.full(12, 2), 0.01, 4), Workers(1)
+    rows = packed(Dense(X, np.ones(500), np.full(12, 2)))
+    parts = [rows.take(np.arange(b, 500, 25)) for b in range(25)]
+    own = [count_together(part, one) for part in parts]
+    stats = count_together(rows, one)
+    course, theta = begin(stats, prior), expectations(stats, prior)
+    none = FirstHalves(np.zeros(1), np.zeros((1, 24)), np.zeros(1))
+    proposals: list[tuple[Sums, FirstHalves]] = []
+    n_proposals = 0
+    for number in range(1, exchanges + 1):
+        halves = none
+        if course.age[0] == UNCUT:
+            n_proposals += 1
+            firsts = [propose_halves(part, theta, prior, one, rng) for part in parts]
+            proposals = list(zip(own, firsts, strict=True))
+        else:
+            halves = count_halves(rows, theta, course.cuts, one)
+            if split_gains(stats, halves, prior)[0] > LEAST_GAIN:
+                return number, n_proposals
+        cuts, age = next_cuts(course, stats, prior, Replies(halves, proposals, None))
+        course = course._replace(cuts=cuts, age=age)
+    return None, n_proposals
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_a_cut_that_needs_exchanges_to_pay_is_waited_for(seed: int) -> None:
+    """Given up after three, one of them is not found in thirty exchanges, and one in twenty."""
+    assert followed_cut(seed) == ({1: 6, 5: 7}[seed], 1)
+
+
+def test_a_cut_that_never_pays_makes_room_for_others() -> None:
+    assert followed_cut(3) == (None, 3)
 
 
 def test_the_second_exchange_without_a_move_is_a_guess() -> None:
