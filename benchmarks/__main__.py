@@ -32,6 +32,7 @@ BENCHMARKS = {
     "categorical": "Variables with more levels",
     "missing": "Missing entries",
     "choices": "Choices of prior and search",
+    "constants": "Numbers that steer the searches",
     "consensus": "Several starts",
     "classical": "Classical latent class analysis against StepMix",
 }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy.special import digamma
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.learned_prior import FOLDER, SIMULATIONS, density_split
-from benchmarks.measure import Finding, Report, one_core, seconds
+from benchmarks.measure import Finding, Report, instead, one_core, seconds
 from fedmerdel import MerDel, simulate
 from fedmerdel.fitting import adaptive
 from fedmerdel.fitting.passes import expect_and_count
@@ -38,14 +37,14 @@ def run() -> Report:
     passes_only = {"recipe": "paper", "laps": None, "max_iter": 300, "tol": 1e-6}
     _simulated(rows, "passes only, finite prior", passes_only)
     for gamma in (0.1, 1.0):
-        with _instead(expectations, "expected_log_weights", _sticks(gamma)):
+        with instead(expectations, "expected_log_weights", _sticks(gamma)):
             _simulated(rows, f"passes only, sticks, gamma = {gamma:g}", passes_only)
     for name, betas in {
         "no tempering": (),
         "tempered from 0.5 in 10 passes": np.linspace(0.5, 0.95, 10).tolist(),
         "tempered from 0.2 in 20 passes": np.linspace(0.2, 0.95, 20).tolist(),
     }.items():
-        with _instead(adaptive, "_divide", _tempered(betas)):
+        with instead(adaptive, "_divide", _tempered(betas)):
             _simulated(rows, name, {})
             _densities(rows, name)
     header = ["table", "choice", "ARI, or held-out log-likelihood", "clusters", "ELBO"]
@@ -130,14 +129,3 @@ def _tempered(betas: Sequence[float]) -> Callable[..., Solution]:
         return em_step(problem._replace(learning=None), stats, problem.prior)
 
     return divided
-
-
-@contextmanager
-def _instead(module: Any, name: str, other: Any) -> Iterator[None]:
-    """Put something else in the place of one function."""
-    usual = getattr(module, name)
-    setattr(module, name, other)
-    try:
-        yield
-    finally:
-        setattr(module, name, usual)

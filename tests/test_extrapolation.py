@@ -125,6 +125,37 @@ def test_it_is_finite_where_nothing_moves(n_steps: int, moved: float) -> None:
     assert_same(extrapolate(past, none), past.reached[-1])
 
 
+def followed(steps: list[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
+    """Where plain steps of these lengths lead, and where they are guessed to lead; from 0."""
+    u, past = np.zeros(2), Past()
+    one = Sums(np.ones(1), np.ones((1, 1)), np.zeros(1))
+    for step in steps:
+        both = u, u + np.array(step)
+        past = past.then(*(Expectations(v[:1], v[None, 1:]) for v in both))
+        u = both[1]
+    return u, flat(extrapolate(past, one))
+
+
+def test_steps_of_one_rate_tell_where_they_end() -> None:
+    """The caution leaves a thousandth of the way, its own share."""
+    for rate in (0.5, 0.9, 0.99, 0.9999):  # the last differ by 1e-8 of their squares
+        here, guess = followed([(1.0, 0.0), (rate, 0.0)])
+        left = 1 / (1 - rate)
+        assert abs(guess[0] - left) < 2e-3 * (left - here[0])
+
+
+def test_noise_in_steps_that_are_alike_is_held_back() -> None:
+    """Without caution noise of 2 % would lead back seven times as far as the last step went."""
+    here, guess = followed([(3.0, 1.0), (2.0, 1.0224), (1.0, 1.0)])
+    assert np.linalg.norm(guess - here) < 12  # 9.7; 16.4 with a quarter of the caution
+
+
+def test_steps_that_differ_by_rounding_lead_where_the_last_led() -> None:
+    for noise in (0.0, 1e-16, 1e-12, 1e-9):
+        here, guess = followed([(1.0, 0.5), (1.0, 0.5 + noise), (1.0 - noise, 0.5)])
+        np.testing.assert_array_equal(guess, here)
+
+
 def steps_to_the_end(
     step: Callable[[np.ndarray], np.ndarray],
     left: Callable[[np.ndarray], float],

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from fedmerdel.fitting.history import History
-from fedmerdel.fitting.moves import delete_moves, merge_moves, split_moves
+from fedmerdel.fitting.moves import _candidate_merges, _try, delete_moves, merge_moves, split_moves
 from fedmerdel.fitting.passes import Workers, count_labels, expect_and_count
-from fedmerdel.fitting.solution import Problem, Solution
+from fedmerdel.fitting.solution import Problem, Solution, pass_on
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.prior import uniform_prior
@@ -120,3 +121,37 @@ def test_true_groups_are_not_split(seed: int) -> None:
     after = split_moves(problem, before, 6, np.random.default_rng(seed), history)
     assert after.n_clusters == 3
     assert not any(move.accepted for move in history.moves)
+
+
+def tried_pair(seed: int, pair: tuple[int, int]) -> History:
+    """Try a merge of overlapping clusters: thirds of rows that differ by degrees."""
+    rng = np.random.default_rng(seed)
+    trait, chance = rng.standard_normal((400, 1)), rng.random((400, 12))
+    log_odds = trait @ rng.standard_normal((1, 12)) + rng.normal(0.0, 1.0, 12)
+    X = (chance < expit(log_odds)).astype(int)
+    prior = uniform_prior(np.full(12, 2), 0.01, 6)
+    problem = Problem(packed(Dense(X, np.ones(400), np.full(12, 2))), prior, Workers(1))
+    thirds = np.digitize(trait[:, 0], np.quantile(trait[:, 0], (1 / 3, 2 / 3)))
+    before = solved(problem, thirds)
+    for _ in range(25):
+        before = pass_on(problem, before.stats, before.prior)
+    pairs, _, Q = _candidate_merges(problem, before)
+    at = pairs.tolist().index(list(pair))
+    merged, history = before.stats.merged(*pair, overlap=Q[at]), History(400)
+    _try(problem, before, merged, "merge", pair, history)
+    return history
+
+
+@pytest.mark.parametrize(("seed", "pair"), [(7, (0, 1)), (14, (0, 1)), (22, (0, 1)), (24, (1, 2))])
+def test_a_merge_that_needs_passes_to_pay_is_waited_for(seed: int, pair: tuple[int, int]) -> None:
+    """It is 7 to 33 nats below at first, and three to five passes like its last from a gain."""
+    history = tried_pair(seed, pair)
+    assert history.moves[0].accepted
+    assert history.n_iter > 5
+
+
+def test_a_merge_that_would_pay_much_later_is_given_up_at_once() -> None:
+    """25 passes like its last: most that are as far away never come to a gain."""
+    history = tried_pair(23, (0, 2))
+    assert not history.moves[0].accepted
+    assert history.n_iter == 2

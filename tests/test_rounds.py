@@ -24,7 +24,13 @@ from fedmerdel.centre.rounds import (
     plan_moves,
 )
 from fedmerdel.centre.run import QUIET_ROUNDS, has_settled
-from fedmerdel.fitting.passes import Workers, expect_and_count, log_evidence
+from fedmerdel.fitting.halving import count_halves, propose_halves
+from fedmerdel.fitting.passes import (
+    Workers,
+    count_together,
+    expect_and_count,
+    log_evidence,
+)
 from fedmerdel.site.site_table import study_rows
 from fedmerdel.sums.cuts import split_gains
 from fedmerdel.sums.elbo import elbo
@@ -34,6 +40,7 @@ from fedmerdel.sums.merging import merged_sums
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.sums import Sums
 from tests.federations import binary, hard_sites
+from tests.reference import Dense, packed
 from tests.round_trips import made, noisy, play, replies_of
 
 
@@ -198,6 +205,51 @@ def test_a_cut_ages_and_one_without_hope_is_proposed_anew() -> None:
         assert age.tolist() == [new, new]
     _, age = next_cuts(state._replace(age=np.full(2, PATIENCE)), stats, prior_of(), moves)
     assert age.tolist() == [UNCUT, PATIENCE + 1]
+
+
+def followed_cut(seed: int, rounds: int = 30) -> tuple[int | None, int]:
+    """The round in which a split pays, and how often sites proposed a cut.
+
+    Twenty-five sites of twenty rows: two clusters that differ little, sent out as one.
+    """
+    rng = np.random.default_rng(seed)
+    kind, base = rng.integers(0, 2, 500), rng.uniform(0.2, 0.8, 12)
+    other = np.clip(base + 0.2 * rng.choice([-1, 1], 12), 0.03, 0.97)
+    X = (rng.random((500, 12)) < np.stack([base, other])[kind]).astype(int)
+    prior, one = uniform_prior(np.full(12, 2), 0.01, 4), Workers(1)
+    rows = packed(Dense(X, np.ones(500), np.full(12, 2)))
+    parts = [rows.take(np.arange(b, 500, 25)) for b in range(25)]
+    own = [count_together(part, one) for part in parts]
+    stats = count_together(rows, one)
+    state, theta = first_state(stats, prior), expectations(stats, prior)
+    none = FirstHalves(np.zeros(1), np.zeros((1, 24)), np.zeros(1))
+    proposals: list[tuple[Sums, FirstHalves]] = []
+    n_proposals = 0
+    for number in range(1, rounds + 1):
+        halves = none
+        if state.age[0] == UNCUT:
+            n_proposals += 1
+            proposals = [
+                (sums, propose_halves(part, theta, sums, prior, one, rng))
+                for sums, part in zip(own, parts, strict=True)
+            ]
+        else:
+            halves = count_halves(rows, theta, state.cuts, one)
+            if split_gains(stats, halves, prior)[0] > LEAST_GAIN:
+                return number, n_proposals
+        cuts, age = next_cuts(state, stats, prior, SummedMoves(halves, proposals, None))
+        state = state._replace(cuts=cuts, age=age)
+    return None, n_proposals
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_a_cut_that_needs_rounds_to_pay_is_waited_for(seed: int) -> None:
+    """Given up after three, one of them is not found in thirty rounds, and one in twenty."""
+    assert followed_cut(seed) == ({1: 6, 5: 7}[seed], 1)
+
+
+def test_a_cut_that_never_pays_makes_room_for_others() -> None:
+    assert followed_cut(3) == (None, 3)
 
 
 def test_the_second_round_without_a_move_is_a_guess() -> None:

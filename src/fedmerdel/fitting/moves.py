@@ -36,9 +36,6 @@ HALVES_STEPS = 6
 SMALL_CLUSTER = 0.05
 """Clusters under this share of the rows may be deleted, as in the paper."""
 
-SWAP_CANDIDATES = 10
-"""Pairs whose overlap is counted to find the cheapest merge."""
-
 
 class Splits(NamedTuple):
     """What splitting each of K clusters would bring, for the rows labelled with it.
@@ -190,15 +187,18 @@ def _try_swap(
 ) -> Solution:
     pairs = all_pairs(solution.n_clusters)
     pairs = pairs[(pairs != k).all(axis=1)]
+    at_most = splits.gain[k] + merge_gains(
+        solution.stats, solution.prior, pairs, np.zeros(len(pairs))
+    )
+    # As with merges alone: only pairs that could pay if they shared no row need a look at the rows.
+    pairs, at_most = pairs[at_most > 0], at_most[at_most > 0]
     if len(pairs) == 0:
         return solution
-    gains = merge_gains(solution.stats, solution.prior, pairs, np.zeros(len(pairs)))
-    best = np.argsort(-gains, kind="stable")[:SWAP_CANDIDATES]
-    Q = overlaps(problem.rows, solution.theta, pairs[best], problem.workers)
-    z = int(np.argmax(gains[best] - Q))
-    if splits.gain[k] + gains[best[z]] - Q[z] <= 0:
+    Q = overlaps(problem.rows, solution.theta, pairs, problem.workers)
+    z = int(np.argmax(at_most - Q))
+    if at_most[z] - Q[z] <= 0:
         return solution
-    a, b = (int(c) for c in pairs[best[z]])
+    a, b = (int(c) for c in pairs[z])
     split, merged = np.array([k]), np.array([a, b])
     stats = solution.stats.without(np.array([k, a, b]))
     stats = stats.joined(splits.first.both(splits.whole, split)).joined(solution.stats.take(merged))

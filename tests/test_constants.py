@@ -1,0 +1,138 @@
+"""Every number that steers a search is measured by a benchmark, or has its reason here.
+
+`benchmarks/constants.py` changes each of its constants both ways, on tables where it can
+matter. What is not there needs a line below; a test that is named in it notices a change.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from numbers import Real
+from pathlib import Path
+
+import numpy as np
+from benchmarks.constants import CONSTANTS
+
+import fedmerdel
+
+HOME = Path(fedmerdel.__file__).parent
+TESTS = Path(__file__).parent
+LOOKED_AT = ("sums", "fitting", "centre", "release", "site", "estimators", "options.py")
+
+PAPER = "the paper's, appendix "
+ROUNDING = "rounding: far below anything that counts, far above the last digit"
+SPEED = "speed or memory only: the same result but for the order of sums"
+ARITHMETIC = "arithmetic, against scipy or numpy: "
+SHOWN = "what is told of a model, not how it is found"
+FORMAT = "of a file's format"
+
+REASONS = {
+    "sums.similarity.MIN_CORRELATION": PAPER + "C.1",
+    "sums.search.N_CANDIDATES": PAPER + "D.1",
+    "sums.search.REJECTIONS": PAPER + "D.1",
+    "sums.selection.A": PAPER + "G.2",
+    "fitting.paper.N_CANDIDATES": PAPER + "C",
+    "fitting.paper.SMALL_CLUSTER": PAPER + "C.2",
+    "fitting.paper.STILL_PASSES": PAPER + "C",
+    "options.PAPER_TOLERANCE": PAPER + "G.2",
+    "fitting.class_starts.ALPHA": PAPER + "G.2: the default of `MerDel`",
+    "estimators.starts.SURVIVED": "Hennig's (2007)",
+    "sums.agreement.BITS": "derived: ln 2",
+    "estimators.starts.DRAWN": "derived: 1 - 1/e",
+    "sums.extrapolation.ALIKE": ROUNDING
+    + ": test_extrapolation.py::test_steps_that_differ_by_rounding_lead_where_the_last_led",
+    "fitting.fit.ROUNDING": ROUNDING,
+    "release.exact.ROUNDING": ROUNDING,
+    "release.cells.DUST": ROUNDING,
+    "centre.step.DUST": ROUNDING,
+    "fitting.halving_kernels._DUST": ROUNDING,
+    "fitting.classical.SMALLEST": ROUNDING,
+    "sums.special._SHIFT": ARITHMETIC + "test_special.py",
+    "sums.special._SAME": ARITHMETIC + "test_special.py",
+    "sums.special._HALF_LN_2PI": ARITHMETIC + "test_special.py",
+    **{
+        f"fitting.kernels.{name}": ARITHMETIC + "test_kernels.py"
+        for name in ("_LOG2_E", "_LN2_HIGH", "_LN2_LOW", "_ROUND", "_FLOOR")
+    },
+    **{f"fitting.kernels._C{i}": "derived: 1 / i!" for i in range(3, 14)},
+    "fitting.kernels.BLOCK": SPEED,
+    "fitting.passes.MIN_CHUNK": SPEED,
+    "fitting.passes.MAX_CHUNKS": SPEED,
+    "fitting.class_starts.FEW_ROWS": SPEED,
+    "site.people.PEOPLE_ROWS": SPEED,
+    "site.local_fit.BATCH_ROWS": "memory: a site with more rows than this is fitted in parts",
+    "estimators.consensus.MOST_KINDS": "memory: with more, clusters are compared and not rows",
+    "site.local_fit.MAX_PASSES": "a bound on time, the default of `FedMerDel`; a warning tells",
+    "centre.run.MOST_ROUNDS": "a bound on time: rounds that gain are finite",
+    "sums.search.SWEEPS": "a bound on time, against counts so large that rounding seems to gain",
+    "sums.search.PRIOR_UPDATES": "a bound on time, as that of sweeps",
+    "estimators.consensus.START_STREAM": "a name for a stream of random numbers",
+    "centre.rounds.UNCUT": "a mark, not a number",
+    "site.people.LEAST_SHARE": "a definition of disclosure control, not of a search",
+    "sums.profile.INTERVAL": SHOWN,
+    "centre.origins.MOST_BLOCKS": SHOWN,
+    "centre.merge.MOST_SITES": SHOWN,
+    "estimators.model_table.SAME_NATS": SHOWN,
+    "estimators.model_table.SAME_SHARE": SHOWN,
+    "release.note.WIDTH": FORMAT,
+    "release.review_page.N_SMALLEST": SHOWN,
+    "release.summary.MOST_CLUSTERS": "a bound on time: no site comes near",
+    "centre.folder.VERSION": FORMAT,
+    "site.labels_file.OWNER_ONLY": FORMAT,
+}
+
+
+def assigned(source: str) -> Iterator[str]:
+    """Names in capitals that a module gives a value to."""
+    for node in ast.parse(source).body:
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        for part in (inner for target in targets if target for inner in ast.walk(target)):
+            if isinstance(part, ast.Name) and part.id.isupper():
+                yield part.id
+
+
+def constants() -> dict[str, float]:
+    """All numbers at the top of the modules, by `module.NAME`."""
+    found = {}
+    paths = (path for part in LOOKED_AT for path in (HOME / part).rglob("*.py"))
+    for path in (*paths, *(HOME / part for part in LOOKED_AT if part.endswith(".py"))):
+        module = ".".join(path.relative_to(HOME).with_suffix("").parts)
+        if path.stem == "__init__":
+            continue
+        for name in assigned(path.read_text()):
+            value = getattr(import_module(f"fedmerdel.{module}"), name)
+            if isinstance(value, Real | np.number) and not isinstance(value, bool):
+                found[f"{module}.{name}"] = float(value)
+    return found
+
+
+def test_every_constant_is_measured_or_has_a_reason() -> None:
+    measured = [f"{constant.module}.{constant.name}" for constant in CONSTANTS]
+    assert len(set(measured)) == len(measured)
+    assert not set(measured) & set(REASONS)
+    found = set(constants())
+    unexplained = found - set(measured) - set(REASONS)
+    assert not unexplained, "add these to benchmarks/constants.py, or a reason to this file"
+    assert not (set(measured) | set(REASONS)) - found, "these are gone: take them out here too"
+
+
+def test_benchmarks_try_less_and_more() -> None:
+    found = constants()
+    for constant in CONSTANTS:
+        value = found[f"{constant.module}.{constant.name}"]
+        assert min(constant.others) < value < max(constant.others)
+
+
+def test_tests_that_are_named_exist() -> None:
+    for reason in REASONS.values():
+        for file, name in re.findall(r"(test_\w+\.py)(?:::(\w+))?", reason):
+            assert f"def {name}" in (TESTS / file).read_text()
+
+
+def test_tuples_are_looked_into_and_words_are_not() -> None:
+    source = 'A, B_C = 1, 2.0\nD: int = 3\nlower = 4\nE = "x"\ndef f():\n    G = 1\n'
+    assert list(assigned(source)) == ["A", "B_C", "D", "E"]
+    assert {"sums.strengths.LEAST", "sums.strengths.MOST"} <= set(constants())
