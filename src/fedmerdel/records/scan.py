@@ -29,7 +29,7 @@ EXACT = 2.0**53
 """Whole floats past this can't be told from their neighbours: they count as not whole."""
 
 BLOCK = 2**19
-"""Cells of a block: few enough to stay in the cache, enough to pay for some calls a column.
+"""Cells of a block: they pay for some calls a column, and take little memory.
 
 Measured in `benchmarks.reading`."""
 
