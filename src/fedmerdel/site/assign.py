@@ -17,13 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.fitting.passes import (
-    Workers,
-    expect_and_count,
-    label_rows,
-    log_evidence,
-    responsibilities,
-)
+from fedmerdel.fitting.passes import Workers, expect_and_count, log_evidence, responsibilities
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.options import thread_count
 from fedmerdel.records.collapse import collapse
@@ -77,7 +71,8 @@ def assign(model: GlobalModel, table: Any, *, n_jobs: int | None = None) -> Assi
     rows = study_rows(model.study, table)
     with Workers(threads) as workers:
         theta = site_expectations(model, rows, workers)
-        return Assignment(label_rows(rows, theta, workers), responsibilities(rows, theta, workers))
+        probabilities = responsibilities(rows, theta, workers)
+    return Assignment(probabilities.argmax(axis=1), probabilities)
 
 
 def score_samples(model: GlobalModel, table: Any, *, n_jobs: int | None = None) -> FloatArray:
