@@ -82,8 +82,6 @@ CONSTANTS = tuple(
         ("sums.strengths", "DOUBT", (0.0, 12.0), "variables"),
         ("sums.selection", "LEAP", (0.0, 36.0), "selection"),
         ("sums.learning", "MOST_UPDATES", (1, 400), "merges"),
-        ("sums.learning", "STILL", (1e-8, 1e-1), "merges"),
-        ("sums.search", "LEAST_GAIN", (0.0, 1.0), "merges"),
         ("sums.search", "CLEAR", (0.0, 0.2), "merges"),
         ("sums.search", "BRANCH", (2, 32), "merges"),
         ("sums.extrapolation", "MEMORY", (1, 8), "rounds"),
