@@ -9,7 +9,7 @@ from scipy.special import expit
 from fedmerdel.fitting.history import History
 from fedmerdel.fitting.moves import _candidate_merges, _try, delete_moves, merge_moves, split_moves
 from fedmerdel.fitting.passes import Workers, count_labels, expect_and_count
-from fedmerdel.fitting.solution import Problem, Solution, pass_on
+from fedmerdel.fitting.solution import Problem, Solution, em_step
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.prior import uniform_prior
@@ -134,7 +134,7 @@ def tried_pair(seed: int, pair: tuple[int, int]) -> History:
     thirds = np.digitize(trait[:, 0], np.quantile(trait[:, 0], (1 / 3, 2 / 3)))
     before = solved(problem, thirds)
     for _ in range(25):
-        before = pass_on(problem, before.stats, before.prior)
+        before = em_step(problem, before.stats, before.prior)
     pairs, _, Q = _candidate_merges(problem, before)
     at = pairs.tolist().index(list(pair))
     merged, history = before.stats.merged(*pair, overlap=Q[at]), History(400)
