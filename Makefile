@@ -38,7 +38,7 @@ test: lint browser
 
 # Slow, with fixed seeds; what it measured goes to docs/results/statistics.md.
 test-statistics: .venv/.dev-stamp
-	$(BIN)/pytest -n 2 -p tests.statistics_page -p no:randomly -m statistics
+	$(BIN)/python -m pytest -n 2 -p tests.statistics_page -p no:randomly -m statistics
 
 # The report is tested in a real browser, Debian's; where there is none these tests are skipped.
 browser:

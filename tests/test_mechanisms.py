@@ -38,7 +38,7 @@ SOURCE = Path(fedmerdel.__file__).parent
 NONE = POLICIES["none"]
 EVERY = [NONE, custom_policy(0, 1), *ACTIVE]
 
-many = settings(max_examples=60, deadline=None)
+many = settings(max_examples=25, deadline=None)
 policies = pytest.mark.parametrize(
     "policy", EVERY, ids=lambda p: f"{p.name}-{p.threshold}-{p.rounding}"
 )

@@ -48,8 +48,7 @@ def test_thirty_figures_leave_nothing_open() -> None:
     assert [one() for one in held] == [None, None]
 
 
-@pytest.mark.parametrize("part", [0, 1])
-@pytest.mark.parametrize("pyplot", [False, True])
+@pytest.mark.parametrize(("pyplot", "part"), [(False, 0), (True, 1)])
 def test_a_notebook_shows_what_is_returned_with_pyplot_and_without(
     pyplot: bool, part: int, tmp_path: Path
 ) -> None:

@@ -146,7 +146,7 @@ def report(open_page: Open, pages: Path) -> Iterator[Opened]:
     yield from quiet(open_page, pages / "report.html")
 
 
-@pytest.fixture(params=["report.html", "own.html"])
+@pytest.fixture(params=["report.html", pytest.param("own.html", marks=pytest.mark.statistics)])
 def either(request: pytest.FixtureRequest, open_page: Open, pages: Path) -> Iterator[Opened]:
     """The page of a federation, and that of its model alone."""
     yield from quiet(open_page, pages / request.param)
@@ -636,6 +636,7 @@ def test_text_stands_out_on_every_colour(report: Opened) -> None:
 # For people to look at.
 
 
+@pytest.mark.statistics
 def test_screenshots(open_page: Open, pages: Path) -> None:
     report, own, review = (
         open_page(pages / name).page for name in ("report.html", "own.html", "review.html")
