@@ -33,7 +33,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     name = report.nodeid.partition("tests/")[2] or report.nodeid
     outcome = {"passed": "holds", "failed": "**fails**"}.get(report.outcome, report.outcome)
     told = [(str(what), str(value)) for what, value in report.user_properties]
-    for what, value in told or [("", "")]:
+    if report.failed and not told:
+        told = [("", "")]
+    for what, value in told:
         found.append((name, what, value, outcome))
 
 
