@@ -41,7 +41,9 @@ def model_sheets(model: ModelState) -> Files:
     ]
     shares = mean_levels(model.sums, model.prior).T
     shown = [["rows", "", *(f"{n:.0f}" for n in model.rows)]]
-    shown += [[*name, *(f"{share:.6f}" for share in row)] for name, row in zip(names, shares)]  # noqa: B905
+    shown += [
+        [*name, *(f"{share:.6f}" for share in row)] for name, row in zip(names, shares, strict=True)
+    ]
     texts = {
         STUDY: model.study.to_text(),
         SUMS: write_grid(head, rows),
