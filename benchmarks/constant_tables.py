@@ -126,13 +126,20 @@ def counted_rows() -> Iterator[list[int]]:
 
 @contextmanager
 def counted_evidence() -> Iterator[list[int]]:
-    """Count the clusters whose evidence is worked out."""
+    """Count the clusters whose evidence is worked out, alone or joined."""
     seen: list[int] = []
-    usual = special.ln_betas
+    alone, joined = special.ln_betas, special.joined_ln_betas
 
     def ln_betas(eps: Any, offsets: Any) -> Any:
         seen.append(len(eps))
-        return usual(eps, offsets)
+        return alone(eps, offsets)
 
-    with instead(special, "ln_betas", ln_betas):
+    def joined_ln_betas(S: Any, others: Any, rows: Any, *rest: Any) -> Any:
+        seen.append(len(rows))
+        return joined(S, others, rows, *rest)
+
+    with (
+        instead(special, "ln_betas", ln_betas),
+        instead(special, "joined_ln_betas", joined_ln_betas),
+    ):
         yield seen

@@ -12,7 +12,7 @@ from fedmerdel.fitting.moves import Splits, delete_bounds, propose_splits
 from fedmerdel.fitting.passes import Workers, count_labels
 from fedmerdel.fitting.solution import Problem, Solution, em_step
 from fedmerdel.sums.cuts import split_gains
-from fedmerdel.sums.elbo import all_pairs, elbo, merge_gains
+from fedmerdel.sums.elbo import all_pairs, cluster_evidence, elbo, joined_evidence, merge_gains
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.prior import Prior, uniform_prior
 from tests import reference
@@ -128,6 +128,27 @@ def test_merge_gains_are_differences_of_elbos(drawn: tuple[Dense, np.ndarray, Pr
         np.testing.assert_allclose(gain, after - before, rtol=1e-9, atol=1e-12 * size + 1e-9)
         poured = stats.merged(a, b, Q[a, b])
         np.testing.assert_allclose(elbo(poured, prior), after, rtol=1e-9, atol=1e-12 * size)
+
+
+@many
+@given(clusterings(), seeds, st.booleans())
+def test_evidence_of_joined_clusters_is_that_of_their_sums(
+    drawn: tuple[Dense, np.ndarray, Prior], seed: int, selected: bool
+) -> None:
+    """Added to one that is not there, or taken out of one that has them all."""
+    table, log_r, prior = drawn
+    stats, rng = statistics_from(reference.m_step(table, log_r)), np.random.default_rng(seed)
+    if selected:
+        prior = prior._replace(inclusion=rng.random(len(prior.n_levels)))
+    K = stats.n_clusters
+    rows = rng.permutation(np.append(np.arange(K), rng.integers(0, K)))
+    sign = rng.choice([-1.0, 1.0], len(rows))
+    one, all_of_them = rng.gamma(1.0, 9.0), stats.T.sum()
+    for T, S in ((one, one * stats.S[0]), (all_of_them, stats.S.sum(axis=0))):
+        found = joined_evidence(T, S, stats, rows, sign, prior)
+        sums = np.maximum(S + sign[:, None] * stats.S[rows], 0.0)
+        slow = cluster_evidence(np.maximum(T + sign * stats.T[rows], 0.0), sums, prior)
+        np.testing.assert_allclose(found, slow, rtol=1e-10, atol=1e-12 * (1 + S.sum()))
 
 
 def test_all_pairs_are_all_pairs() -> None:

@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln, polygamma, psi
 
-from fedmerdel.sums.special import digamma_trigamma, ln_beta, ln_gamma
+from fedmerdel.sums.special import (
+    digamma_trigamma,
+    ln_beta,
+    ln_gamma,
+    ln_gamma_in_place,
+    ln_in_place,
+)
 
 numbers = st.floats(1e-9, 1e9, allow_nan=False)
 
@@ -16,6 +22,36 @@ numbers = st.floats(1e-9, 1e9, allow_nan=False)
 @given(x=numbers)
 def test_ln_gamma(x: float) -> None:
     np.testing.assert_allclose(ln_gamma(x), gammaln(x), rtol=2e-14, atol=2e-14)
+
+
+# Vector code takes several numbers at a time: as many as that, and any others.
+rows = st.one_of(st.lists(numbers, min_size=1, max_size=40), st.lists(numbers, min_size=8))
+
+
+@settings(max_examples=200, deadline=None)
+@given(drawn=st.lists(st.floats(1e-300, 1e300), min_size=1, max_size=40), more=st.integers(0, 3))
+def test_logarithms_in_place(drawn: list[float], more: int) -> None:
+    found = np.array([*drawn, *[7.0] * more])
+    ln_in_place(found, np.empty(len(found)), len(drawn))
+    np.testing.assert_allclose(found[: len(drawn)], np.log(drawn), rtol=1e-15, atol=1e-16)
+    assert np.all(found[len(drawn) :] == 7.0)
+
+
+def test_logarithms_where_the_exponent_changes() -> None:
+    """At powers of two, halfway between them, and a bit beside."""
+    edges = np.outer(2.0 ** np.arange(-40, 41), [1.0, np.sqrt(0.5)]).ravel()
+    edges = np.concatenate([edges, np.nextafter(edges, 0.0), np.nextafter(edges, np.inf)])
+    found = edges.copy()
+    ln_in_place(found, np.empty(len(found)), len(found))
+    np.testing.assert_allclose(found, np.log(edges), rtol=2e-15, atol=0.0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(drawn=rows)
+def test_ln_gamma_in_place(drawn: list[float]) -> None:
+    found = np.array(drawn)
+    ln_gamma_in_place(found, np.empty((3, len(found))), len(found))
+    np.testing.assert_allclose(found, gammaln(drawn), rtol=2e-14, atol=2e-14)
 
 
 @settings(max_examples=500, deadline=None)

@@ -17,7 +17,7 @@ from scipy.special import gammaln
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.prior import Prior
-from fedmerdel.sums.special import ln_beta
+from fedmerdel.sums.special import ln_beta, ln_beta_joined
 from fedmerdel.sums.sums import Sums
 
 
@@ -37,6 +37,33 @@ def cluster_evidence(T: FloatArray, S: FloatArray, prior: Prior) -> FloatArray:
     weight = gammaln(prior.alpha + T) - gammaln(prior.alpha)
     levels = ln_beta(prior.posterior(S), prior.offsets) - ln_beta(prior.eps, prior.offsets)
     return np.asarray(weight + levels)
+
+
+def joined_evidence(
+    T: float, S: FloatArray, others: Sums, rows: IntArray, sign: FloatArray, prior: Prior
+) -> FloatArray:
+    """Return the evidence of one cluster with each of some others added, or taken out.
+
+    What `cluster_evidence` says of their sums, without a table of these.
+
+    Parameters
+    ----------
+    T, S : float, float64 array (M,)
+        The cluster.
+    others : Sums
+        Of which some are added.
+    rows : int64 array (Z,)
+        Which.
+    sign : float64 array (Z,)
+        1 to add, -1 to take out; counts stay at least 0.
+    prior : Prior
+        Of them all.
+    """
+    weight = gammaln(prior.alpha + np.maximum(T + sign * others.T[rows], 0.0))
+    weight -= gammaln(prior.alpha)
+    explained = prior.explained(np.ones(len(prior.eps)))
+    levels = ln_beta_joined(S, others.S, rows, sign, prior.eps, explained, prior.offsets)
+    return np.asarray(weight + (levels - ln_beta(prior.eps, prior.offsets)))
 
 
 def merge_gains(stats: Sums, prior: Prior, pairs: IntArray, overlap: FloatArray) -> FloatArray:

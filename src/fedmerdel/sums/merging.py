@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.elbo import cluster_evidence
+from fedmerdel.sums.elbo import cluster_evidence, joined_evidence
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
@@ -91,9 +91,9 @@ class Merging:
 
     def gains_without_overlap(self, a: int, others: IntArray) -> FloatArray:
         """Return what each of these merges would gain if no row were in both groups."""
-        T, S = self.T[a] + self.T[others], self.S[a] + self.S[others]
-        single = self.evidence[a] + self.evidence[others]
-        return np.asarray(cluster_evidence(T, S, self.prior) - single)
+        stats, added = Sums(self.T, self.S, self.T), np.ones(len(others))
+        joined = joined_evidence(self.T[a], self.S[a], stats, others, added, self.prior)
+        return np.asarray(joined - (self.evidence[a] + self.evidence[others]))
 
     def overlap(self, a: int, b: int) -> float:
         """Return at least Q(a, b): the sum over clusters of a and b at the same site."""
