@@ -46,7 +46,8 @@ REASONS = {
     + ": test_extrapolation.py::test_steps_that_differ_by_rounding_lead_where_the_last_led",
     "sums.learning.STILL": "tested by test_learned_merges.py::"
     "test_a_prior_has_settled_where_more_learning_changes_nothing",
-    "sums.search.LEAST_GAIN": ROUNDING,
+    "sums.moving.LEAST_GAIN": ROUNDING,
+    "sums.pairs.NEVER": "a mark, not a number",
     "fitting.fit.ROUNDING": ROUNDING,
     "release.exact.ROUNDING": ROUNDING,
     "release.cells.DUST": ROUNDING,
@@ -76,7 +77,7 @@ REASONS = {
     "estimators.consensus.MOST_KINDS": "memory: with more, clusters are compared and not rows",
     "site.local_fit.MAX_PASSES": "a bound on time, the default of `FedMerDel`; a warning tells",
     "centre.run.MOST_ROUNDS": "a bound on time: rounds that gain are finite",
-    "sums.search.SWEEPS": "a bound on time, against counts so large that rounding seems to gain",
+    "sums.moving.SWEEPS": "a bound on time, against counts so large that rounding seems to gain",
     "sums.search.PRIOR_UPDATES": "a bound on time, as that of sweeps",
     "estimators.consensus.START_STREAM": "a name for a stream of random numbers",
     "centre.rounds.UNCUT": "a mark, not a number",

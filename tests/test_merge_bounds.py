@@ -19,8 +19,9 @@ from fedmerdel.study.study import Study
 from fedmerdel.sums import search as search_module
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.merging import LocalClusters, Merging, local_clusters, merged_sums
+from fedmerdel.sums.moving import move_singly
 from fedmerdel.sums.prior import Prior, uniform_prior
-from fedmerdel.sums.search import Search, merge_best_first, move_singly, search_groups
+from fedmerdel.sums.search import Search, merge_best_first, search_groups
 from fedmerdel.sums.sums import OutcomeCounts, Sums
 from tests.drawn import seeds
 from tests.federations import Federation as Drawn

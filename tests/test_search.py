@@ -12,16 +12,11 @@ from hypothesis import strategies as st
 
 from fedmerdel.centre.federation import merge_sites
 from fedmerdel.sums import search as search_module
+from fedmerdel.sums.learning import Learned
 from fedmerdel.sums.merging import LocalClusters, Merging, local_clusters
+from fedmerdel.sums.moving import LEAST_GAIN, move_singly
 from fedmerdel.sums.prior import Prior, uniform_prior
-from fedmerdel.sums.search import (
-    BRANCH,
-    LEAST_GAIN,
-    PRIOR_UPDATES,
-    merge_best_first,
-    move_singly,
-    search_groups,
-)
+from fedmerdel.sums.search import BRANCH, PRIOR_UPDATES, merge_best_first, search_groups
 from tests.drawn import seeds
 from tests.federations import (
     Federation,
@@ -38,9 +33,15 @@ ONE, TWO, THREE = [0.9, 0.9, 0.1, 0.1] * 4, [0.1, 0.1, 0.9, 0.9] * 4, [0.5, 0.1,
 PRIOR = uniform_prior(np.full(16, 2), 0.01, 20)
 
 
-def run(search: str, local: LocalClusters, prior: Prior, criterion: str = "kl") -> Groups:
+def run(
+    search: str,
+    local: LocalClusters,
+    prior: Prior,
+    criterion: str = "kl",
+    learned: Learned = None,
+) -> Groups:
     rng = np.random.default_rng(0)
-    return search_groups(search, local, prior, None, criterion, rng)  # type: ignore[arg-type]
+    return search_groups(search, local, prior, learned, criterion, rng)  # type: ignore[arg-type]
 
 
 def slow_best_first(federation: Federation, groups: Groups, site: np.ndarray) -> Groups:
@@ -72,6 +73,20 @@ def best_first(local: LocalClusters, prior: Prior, groups: Groups | None = None)
     return merging.groups
 
 
+def plain_best_first(merging: Merging) -> None:
+    """Each time, the greatest of all gains, the first of equals; none is kept from before."""
+    n = len(merging.T)
+    while True:
+        gains = np.full((n, n), -np.inf)
+        for a, b in np.argwhere(np.triu(merging.apart(), k=1)):
+            if merging.alive[a] and merging.alive[b]:
+                gains[a, b] = merging.gains(int(a), np.array([b]))[0]
+        if gains.max(initial=-np.inf) <= 0:
+            return
+        a, b = np.unravel_index(gains.argmax(), gains.shape)
+        merging.merge(int(a), int(b))
+
+
 def no_site_twice(groups: Groups, site: np.ndarray) -> bool:
     return all(len(np.unique(site[group])) == len(group) for group in groups)
 
@@ -84,6 +99,35 @@ def test_merging_best_first_is_what_it_says(federation: Federation) -> None:
     found = best_first(local, federation.prior)
     assert as_sets(found) == as_sets(true)
     assert no_site_twice(found, local.site)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    federation=federations(sites=st.integers(1, 6)), learned=st.sampled_from([None, "strengths"])
+)
+def test_exact_is_what_it_was_when_all_pairs_were_looked_through(
+    federation: Federation, learned: Learned
+) -> None:
+    """Merges, moves and what is learned between them: the same groups."""
+    local, prior = federation.local(), federation.prior
+    found = run("exact", local, prior, learned=learned)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search_module, "merge_best_first", plain_best_first)
+        plain = run("exact", local, prior, learned=learned)
+    assert [group.tolist() for group in found] == [group.tolist() for group in plain]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_so_it_is_where_gains_are_equal(seed: int) -> None:
+    """Sites that are copies of each other: which of equal pairs is first decides."""
+    local, _, prior = many_sites(3, seed)
+    copies = local.overlaps * 3
+    sites = [local.stats.take(np.flatnonzero(local.site == b % 3)) for b in range(len(copies))]
+    many = hard_sites(sites)
+    found, plain = Merging(many, prior), Merging(many, prior)
+    merge_best_first(found)
+    plain_best_first(plain)
+    assert [group.tolist() for group in found.groups] == [group.tolist() for group in plain.groups]
 
 
 @settings(max_examples=25, deadline=None)

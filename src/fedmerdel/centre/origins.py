@@ -9,6 +9,7 @@ import numpy as np
 from fedmerdel.centre.lineage import Ancestor, Round
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.merging import LocalClusters, Merging
+from fedmerdel.sums.pairs import NEVER, Pairs
 from fedmerdel.sums.prior import Prior
 
 MOST_BLOCKS = 150
@@ -53,29 +54,24 @@ def joins(local: LocalClusters, groups: tuple[IntArray, ...], prior: Prior) -> l
     found = list[tuple[float, Join]]()
     for k, group in enumerate(groups):
         merging = Merging(local, prior, [np.array([i]) for i in group])
-        n_left, least = len(group), np.inf
-        h = local.stats.h[group]
-        gains = np.full((n_left, n_left), -np.inf)
-        for a in range(n_left - 1):
-            gains[a, a + 1 :] = merging.gains(a, np.arange(a + 1, n_left))
-        while n_left > 1:
-            a, b = (int(i) for i in np.unravel_index(gains.argmax(), gains.shape))
+        h, least = local.stats.h[group], np.inf
+        gains = np.full((len(group), len(group)), NEVER)
+        for a in range(1, len(group)):
+            gains[a, :a] = gains[:a, a] = merging.gains(a, np.arange(a))
+        pairs = Pairs(gains)
+        for _ in range(len(group) - 1):
+            a, b, gain = pairs.best()
             first, second = (tuple(sorted(merging.members[i].tolist())) for i in (a, b))
             # Bounds of Q may add up to more than there can be: h is at most 0, as in the model.
             joined = h[a] + h[b] + merging.overlap(a, b)
             spared = max(joined, 0.0) - max(h[a], 0.0) - max(h[b], 0.0)
-            join = Join(k, first, second, float(gains[a, b] + spared))
+            join = Join(k, first, second, gain + float(spared))
             least = min(least, join.gain)
             found.append((least, join))
             h[a] = joined
+            others = pairs.with_both(a, b)
             merging.merge(a, b)
-            gains[b, :] = gains[:, b] = -np.inf
-            others = np.flatnonzero(merging.alive)
-            others = others[others != a]
-            fresh = merging.gains(a, others)
-            for other, gain in zip(others.tolist(), fresh, strict=True):
-                gains[min(a, other), max(a, other)] = gain
-            n_left -= 1
+            pairs.merge(a, b, others, merging.gains(a, others))
     return [join for _, join in sorted(found, key=lambda each: -each[0])]
 
 

@@ -167,8 +167,9 @@ class FederationState:
         for k, group in enumerate(self.groups):
             cluster[group] = k
         number = np.concatenate([np.arange(s.n_clusters) for s in self.summaries])
+        names = self.sites
         return tuple(
-            Ancestor(self.sites[site], int(own), int(k), float(rows))
+            Ancestor(names[site], int(own), int(k), float(rows))
             for site, own, k, rows in zip(local.site, number, cluster, local.stats.T, strict=True)
         )
 
@@ -176,8 +177,9 @@ class FederationState:
     def site_rows(self) -> FloatArray:
         """Rows of each site in each cluster: (sites, clusters)."""
         rows = np.zeros((len(self.summaries), self.n_clusters))
+        at = {site: b for b, site in enumerate(self.sites)}
         for ancestor in self.lineage:
-            rows[self.sites.index(ancestor.site), ancestor.cluster] += ancestor.rows
+            rows[at[ancestor.site], ancestor.cluster] += ancestor.rows
         return rows
 
     @property

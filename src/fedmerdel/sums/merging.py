@@ -97,20 +97,16 @@ class Merging:
 
     def overlap(self, a: int, b: int) -> float:
         """Return at least Q(a, b): the sum over clusters of a and b at the same site."""
-        total = 0.0
-        for site in np.flatnonzero(self.sites[a] & self.sites[b]):
-            in_a, in_b = (
-                self.members[group][self.local.site[self.members[group]] == site]
-                - self._first[site]
-                for group in (a, b)
-            )
-            total += float(self.local.overlaps[site][np.ix_(in_a, in_b)].sum())
-        return total
+        A, B, site = self.members[a], self.members[b], self.local.site
+        i, j = np.nonzero(site[A][:, None] == site[B])
+        here = site[A[i]]
+        at = zip(here, A[i] - self._first[here], B[j] - self._first[here], strict=True)
+        return float(sum(self.local.overlaps[b][k_a, k_b] for b, k_a, k_b in at))
 
-    def without_shared_site(self, a: int) -> IntArray:
-        """Return the groups that share no site with group ``a``."""
-        shared = (self.sites & self.sites[a]).any(axis=1)
-        return np.flatnonzero(self.alive & ~shared)
+    def apart(self) -> NDArray[np.bool_]:
+        """Return which groups share no site with which: (groups, groups)."""
+        sites = self.sites.astype(np.float32)
+        return np.asarray(sites @ sites.T == 0)
 
     def merge(self, a: int, b: int) -> None:
         """Pour group ``b`` into group ``a``."""
@@ -135,7 +131,8 @@ def merged_sums(local: LocalClusters, groups: list[IntArray]) -> Sums:
         T.append(local.stats.T[group].sum())
         S.append(local.stats.S[group].sum(axis=0))
         joined = local.stats.h[group].sum()
-        for site in np.unique(local.site[group]):
+        here, times = np.unique(local.site[group], return_counts=True)
+        for site in here[times > 1]:
             inside = group[local.site[group] == site] - first[site]
             overlap: NDArray[np.float64] = local.overlaps[site][np.ix_(inside, inside)]
             joined += np.triu(overlap, k=1).sum()
