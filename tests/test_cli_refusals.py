@@ -55,7 +55,7 @@ from tests.command_line import INIT, NAMES, Said, done, files, hospital, refused
         (["merge", "study.toml", "leeds", "-o", "leeds"], ["no centre's folder", "name another"]),
         (
             ["merge", "study.toml", "leeds", "-o", "new", "--search", "best"],
-            ["--search", "'exact'"],
+            ["--search", "'auto'", "'exact'"],
         ),
         (["describe", "leeds"], ["model 'leeds'"]),
         (["assign", "model", "leeds.csv", "--site", "paris", "-o", "new.csv"], ["--site"]),

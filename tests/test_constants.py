@@ -78,6 +78,8 @@ REASONS = {
     "site.local_fit.MAX_PASSES": "a bound on time, the default of `FedMerDel`; a warning tells",
     "centre.run.MOST_ROUNDS": "a bound on time: rounds that gain are finite",
     "sums.moving.SWEEPS": "a bound on time, against counts so large that rounding seems to gain",
+    "sums.search.MOST_EXACT": "a bound on time: benchmarks/federation.py times both searches, "
+    "and compares what they find",
     "sums.search.PRIOR_UPDATES": "a bound on time, as that of sweeps",
     "estimators.consensus.START_STREAM": "a name for a stream of random numbers",
     "centre.rounds.UNCUT": "a mark, not a number",

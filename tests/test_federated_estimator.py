@@ -124,7 +124,7 @@ def test_same_seed_same_result_on_any_number_of_threads(options: dict[str, Any])
     np.testing.assert_array_equal(one.predict_proba(TABLE.X), two.predict_proba(TABLE.X))
 
 
-@pytest.mark.parametrize("search", ["exact", "tree", "greedy", "random"])
+@pytest.mark.parametrize("search", ["auto", "exact", "tree", "greedy", "random"])
 @pytest.mark.parametrize("recipe", ["default", "paper"])
 def test_every_search_and_recipe(search: Any, recipe: Any) -> None:
     model = FedMerDel(8, n_batches=3, search=search, recipe=recipe, random_state=0).fit(TABLE.X)

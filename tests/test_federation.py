@@ -21,7 +21,7 @@ from fedmerdel.sums.search import Search
 from tests.federations import Federation, binary, federations, made_study, summary_of
 from tests.stored import assert_same, refused
 
-SEARCHES: list[Search] = ["exact", "tree", "greedy", "random"]
+SEARCHES: list[Search] = ["auto", "exact", "tree", "greedy", "random"]
 
 
 @settings(max_examples=40, deadline=None)
@@ -152,7 +152,7 @@ def test_a_summary_with_other_variables_than_its_hash_says_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["best", "", None, 1, "EXACT", ["exact"]])
 def test_impossible_searches_and_criteria_are_refused(name: Any) -> None:
-    with refused(OptionError, "search", "'exact', 'tree', 'greedy', 'random'"):
+    with refused(OptionError, "search", "'auto', 'exact', 'tree', 'greedy', 'random'"):
         merge_sites(STUDY, sent_by("leeds"), name)
     with refused(OptionError, "criterion", "'correlation', 'kl', 'bhattacharyya'"):
         merge_sites(STUDY, sent_by("leeds"), criterion=name)

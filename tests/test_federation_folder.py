@@ -26,7 +26,7 @@ MODEL = ["clusters.csv", "model.json", "study.toml", "sums.csv"]
 @settings(max_examples=25, deadline=None)
 @given(
     drawn=federations(),
-    search=st.sampled_from(["exact", "tree", "greedy", "random"]),
+    search=st.sampled_from(["auto", "exact", "tree", "greedy", "random"]),
     criterion=st.sampled_from(["correlation", "kl", "bhattacharyya"]),
 )
 def test_a_loaded_federation_is_the_same_to_the_last_bit(

@@ -100,7 +100,7 @@ def test_the_facts(shown: Shown) -> None:
     facts, own = _facts(shown.page), _facts(shown.own)
     assert facts["Sites"] == ", ".join(federation.sites)
     assert own["Sites"] == str(len(federation.sites))
-    assert facts["Search"] == "exact"
+    assert facts["Search"] == federation.search
     assert facts["Software at the sites"] == federation.summaries[0].software
     assert facts.keys() - own.keys() == {"Search", "Software at the sites"}
     assert own.keys() <= facts.keys()

@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fedmerdel.centre.federation import merge_sites
+from fedmerdel.estimators.federated import FedMerDel
 from fedmerdel.sums import search as search_module
 from fedmerdel.sums.learning import Learned
 from fedmerdel.sums.merging import LocalClusters, Merging, local_clusters
@@ -26,7 +27,9 @@ from tests.federations import (
     binary,
     federations,
     hard_sites,
+    made_study,
     many_sites,
+    summary_of,
 )
 
 ONE, TWO, THREE = [0.9, 0.9, 0.1, 0.1] * 4, [0.1, 0.1, 0.9, 0.9] * 4, [0.5, 0.1, 0.9, 0.1] * 4
@@ -214,6 +217,54 @@ def test_exact_and_tree_find_clear_clusters_at_many_sites(n_sites: int) -> None:
     assert as_sets(run("tree", local, prior)) == true
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    federation=federations(sites=st.integers(3, 5)),
+    more=st.integers(-3, 2),
+    learned=st.sampled_from([None, "strengths"]),
+)
+def test_auto_is_exact_up_to_a_number_of_local_clusters_and_the_tree_beyond(
+    federation: Federation, more: int, learned: Learned
+) -> None:
+    local, prior = federation.local(), federation.prior
+    named = "exact" if more >= 0 else "tree"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search_module, "BRANCH", 2)
+        patch.setattr(search_module, "MOST_EXACT", local.stats.n_clusters + more)
+        trees = noted_trees(patch)
+        found = run("auto", local, prior, learned=learned)
+        assert len(trees) == (named == "tree")
+        other = run(named, local, prior, learned=learned)
+    assert [group.tolist() for group in found] == [group.tolist() for group in other]
+
+
+def noted_trees(patch: pytest.MonkeyPatch) -> list[int]:
+    """How many local clusters each tree merges from now on."""
+    sizes, tree = list[int](), search_module._tree
+
+    def noted(local: LocalClusters, prior: Prior) -> Groups:
+        sizes.append(local.stats.n_clusters)
+        return tree(local, prior)
+
+    patch.setattr(search_module, "_tree", noted)
+    return sizes
+
+
+def test_auto_is_the_default_and_looks_again_when_sites_come_and_go() -> None:
+    study, stats = made_study(np.full(16, 2)), binary([ONE, TWO], [100, 100])
+    sent = [summary_of(study, site, stats) for site in ("hull", "leeds", "york")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search_module, "MOST_EXACT", 4)
+        trees = noted_trees(patch)
+        three = merge_sites(study, sent)
+        assert trees == [6]
+        two = three.remove("york")
+        assert trees == [6]
+        again = two.add(sent[2])
+        assert trees == [6, 6]
+    assert three.search == two.search == again.search == FedMerDel().search == "auto"
+
+
 @pytest.mark.parametrize("search", ["exact", "tree", "greedy"])
 def test_clusters_of_one_site_that_overlap_stay_apart_even_if_they_are_the_same(
     search: str,
@@ -242,7 +293,7 @@ def test_clusters_of_one_site_that_share_no_row_are_merged_last(search: str, n_g
 @given(federation=federations(), order=st.randoms(use_true_random=False))
 def test_the_order_of_the_summaries_does_not_matter(federation: Federation, order: Random) -> None:
     sent = federation.summaries()
-    for search in ("exact", "tree", "greedy", "random"):
+    for search in ("auto", "exact", "tree", "greedy", "random"):
         merged = merge_sites(federation.study, sent, search, criterion="kl")
         mixed = list(sent)
         order.shuffle(mixed)

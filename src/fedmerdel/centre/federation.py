@@ -178,7 +178,7 @@ class Federation(FederationState):
 def merge_sites(
     study: Study,
     summaries: Iterable[SiteSummary],
-    search: Search = "exact",
+    search: Search = "auto",
     *,
     criterion: MergeCriterion = "correlation",
 ) -> Federation:
@@ -190,9 +190,10 @@ def merge_sites(
         What the sites agreed on.
     summaries : iterable of SiteSummary
         What they sent. Their order does not matter.
-    search : {"exact", "tree", "greedy", "random"}, default="exact"
+    search : {"auto", "exact", "tree", "greedy", "random"}, default="auto"
         "exact" merges the pair of clusters from different sites that gains most, and so
         on; "tree" does so within groups of sites and then across, for hundreds of sites;
+        "auto" is "exact" for up to 2,000 clusters of all sites together, else "tree".
         "greedy" and "random" are the paper's.
     criterion : {"correlation", "kl", "bhattacharyya", "random"}, default="correlation"
         Of the paper's searches: which clusters are alike.

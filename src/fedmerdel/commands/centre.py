@@ -33,7 +33,7 @@ def merge(
     study: StudyFile,
     summaries: Annotated[list[Path], typer.Argument(metavar="SUMMARY...", help="From the sites.")],
     output: Output,
-    search: Annotated[Search, typer.Option(help="How clusters are merged.")] = "exact",
+    search: Annotated[Search, typer.Option(help="How clusters are merged.")] = "auto",
 ) -> None:
     """Merge the clusters of all sites at the coordinating centre."""
     agreed = Study.load(study)

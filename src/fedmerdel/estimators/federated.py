@@ -64,7 +64,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         Most clusters that a site may find.
     n_batches : int or None, default=None
         Random batches where `fit` is given no `groups`; None is one per 5,000 rows.
-    search : {"exact", "tree", "greedy", "random"}, default="exact"
+    search : {"auto", "exact", "tree", "greedy", "random"}, default="auto"
         How the global clusters are searched; see `merge_sites`.
     rounds : int or "auto", default=0
         Rounds after the first merge: 0 is one shot. Each lets the sites count their rows in
@@ -136,7 +136,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         max_clusters: int = 20,
         *,
         n_batches: int | None = None,
-        search: Search = "exact",
+        search: Search = "auto",
         rounds: Rounds = 0,
         recipe: Literal["default", "paper"] = "default",
         laps: int | None = 5,

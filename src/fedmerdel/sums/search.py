@@ -1,7 +1,8 @@
 """Which local clusters are one: four ways to search, all judged by the ELBO.
 
-``exact`` is the default. ``greedy`` and ``random`` are the paper's (appendix D.1);
-``tree`` is ``exact`` within groups of sites and then across them, for hundreds of sites.
+``exact`` looks at all pairs; ``tree`` is ``exact`` within groups of sites and then across them,
+for hundreds of sites; ``auto``, the default, is one of the two. ``greedy`` and ``random`` are
+the paper's (appendix D.1).
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.similarity import LIKENESS, MIN_CORRELATION, MergeCriterion
 from fedmerdel.sums.sums import Sums
 
-Search = Literal["exact", "tree", "greedy", "random"]
+Search = Literal["auto", "exact", "tree", "greedy", "random"]
+
+MOST_EXACT = 2000
+"""Local clusters up to which "auto" looks at all pairs: a few seconds."""
 
 N_CANDIDATES = 3
 """The paper's random search draws from this many most alike pairs."""
@@ -50,6 +54,8 @@ def search_groups(
     learning = learning_of(learned, local.stats.S, prior)
     if learning is not None:
         prior = settled(learning, local.stats.S, learning.start(prior))
+    if search == "auto":
+        search = "exact" if local.stats.n_clusters <= MOST_EXACT else "tree"
     if search in ("exact", "tree"):
         return _best_groups(local, prior, learning, by_tree=search == "tree")
     merging = Merging(local, prior)
