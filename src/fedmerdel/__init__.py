@@ -19,6 +19,7 @@ from fedmerdel.centre.origins import Join
 from fedmerdel.centre.run import run_rounds
 from fedmerdel.centre.summaries import admit
 from fedmerdel.errors import (
+    CeilingWarning,
     ConstantColumnWarning,
     DataError,
     FedMerDelError,
@@ -62,6 +63,7 @@ __all__ = [
     "Ancestor",
     "Assignment",
     "Broadcast",
+    "CeilingWarning",
     "Cluster",
     "ClusterLevel",
     "Codebook",

@@ -31,5 +31,9 @@ class NotConvergedWarning(FedMerDelWarning):
     """A fit at a site was stopped before it came to an end by itself."""
 
 
+class CeilingWarning(FedMerDelWarning):
+    """A fit has used all clusters that `max_clusters` allows: there may be more."""
+
+
 class ConstantColumnWarning(FedMerDelWarning):
     """A column has one level only: kept, but it can't tell clusters apart."""

@@ -12,6 +12,7 @@ from fedmerdel.errors import OptionError
 from fedmerdel.fitting.options import Init, Options, Recipe
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.level_prior import checked_prior, chosen_way
+from fedmerdel.sums.components import AUTO, MaxClusters, component_count
 from fedmerdel.sums.learning import Learned, what_is_learned
 from fedmerdel.sums.prior import Expected, Prior, level_prior
 from fedmerdel.sums.similarity import MergeCriterion
@@ -28,8 +29,13 @@ def check_options(estimator: Any) -> None:
     _choice("recipe", estimator.recipe, ("default", "paper"))
     _choice("merge_criterion", estimator.merge_criterion, get_args(MergeCriterion))
     _choice("missing", estimator.missing, get_args(Missing))
-    check_whole("max_clusters", estimator.max_clusters, at_least=1)
-    check_whole("max_iter", estimator.max_iter, at_least=1)
+    most = estimator.max_clusters
+    if not (isinstance(most, str) and most == AUTO) and (not _is_whole(most) or most < 1):
+        raise OptionError("max_clusters: give 'auto', or a whole number of at least 1")
+    if estimator.max_iter is not None:
+        check_whole("max_iter", estimator.max_iter, at_least=1)
+    if estimator.n_init is not None:
+        check_whole("n_init", estimator.n_init, at_least=1)
     if estimator.laps is not None:
         check_whole("laps", estimator.laps, at_least=0)
     _positive("alpha", estimator.alpha)
@@ -105,7 +111,7 @@ def chosen_tolerance(
     return (ROW_TOLERANCE if tol is None else tol) * total
 
 
-def checked_init(init: Any, recipe: Recipe, max_clusters: int, n_rows: int) -> Init:
+def checked_init(init: Any, recipe: Recipe, max_clusters: MaxClusters, n_rows: int) -> Init:
     """Return where to start: the recipe's own start for None, or labels as int64."""
     if init is None:
         return "divide" if recipe == "default" else "kmodes"
@@ -120,14 +126,13 @@ def checked_init(init: Any, recipe: Recipe, max_clusters: int, n_rows: int) -> I
     labels = np.asarray(init)
     if labels.shape != (n_rows,) or labels.dtype.kind not in "iu":
         raise OptionError("init: give one whole number, the cluster, for each row of the table")
-    if labels.min() < 0 or labels.max() >= max_clusters:
-        raise OptionError(f"init: clusters are numbered 0 to max_clusters - 1, {max_clusters - 1}")
+    last = component_count(max_clusters, recipe) - 1
+    if labels.min() < 0 or labels.max() > last:
+        raise OptionError(f"init: clusters are numbered 0 to max_clusters - 1, {last}")
     return labels.astype(np.int64)
 
 
-def fit_options(
-    estimator: Any, init: Init, total: float, n_init: int, *, thorough: bool = True
-) -> Options:
+def fit_options(estimator: Any, init: Init, total: float, *, thorough: bool = True) -> Options:
     """Return how an estimator fits rows of this total weight."""
     return Options(
         recipe=estimator.recipe,
@@ -136,7 +141,7 @@ def fit_options(
         merge_criterion=estimator.merge_criterion,
         tol=chosen_tolerance(estimator.tol, estimator.absolute_tol, estimator.recipe, total),
         max_iter=estimator.max_iter,
-        n_init=n_init,
+        n_init=estimator.n_init,
         thorough=thorough,
     )
 
@@ -150,7 +155,8 @@ def chosen_prior(estimator: Any, codebook: Codebook) -> Expected:
 def fit_prior(estimator: Any, codebook: Codebook) -> tuple[Prior, Learned]:
     """Return the prior of a fit, and what the fit learns of it."""
     expected = chosen_prior(estimator, codebook)
-    prior = level_prior(expected, codebook.n_levels, estimator.alpha, estimator.max_clusters)
+    n_components = component_count(estimator.max_clusters, estimator.recipe)
+    prior = level_prior(expected, codebook.n_levels, estimator.alpha, n_components)
     return prior, what_is_learned(expected, estimator.variable_selection, estimator.recipe)
 
 

@@ -19,7 +19,7 @@ from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
 KIND = "fedmerdel estimator"
-VERSION = 3
+VERSION = 4
 
 LEARNED = ("strength", "inclusion", "background")
 """What a fit may have learned of its prior."""
@@ -83,6 +83,7 @@ def clusters_content(estimator: Any) -> dict[str, Any]:
             "n_components": int(prior.n_components),
             "eps": prior.eps.tolist(),
             "constant": prior.constant,
+            "floor": prior.floor,
             **{name: _listed(getattr(prior, name)) for name in LEARNED},
         },
         "statistics": {"T": stats.T.tolist(), "S": stats.S.tolist(), "h": stats.h.tolist()},
@@ -101,7 +102,8 @@ def read_clusters(content: dict[str, Any]) -> tuple[Codebook, Prior, Sums]:
         np.array(content["prior"]["eps"], dtype=np.float64),
         codebook.level_offsets,
         float(content["prior"]["constant"]),
-        *(_array(content["prior"][name]) for name in LEARNED),
+        floor=None if content["prior"]["floor"] is None else float(content["prior"]["floor"]),
+        **{name: _array(content["prior"][name]) for name in LEARNED},
     )
     T, S, h = (np.array(content["statistics"][part], dtype=np.float64) for part in "TSh")
     stats = Sums(T, S, h)
@@ -156,6 +158,7 @@ def _check_numbers(prior: Prior, stats: Sums) -> None:
         prior.eps,
         prior.alpha,
         prior.constant,
+        0.0 if prior.floor is None else prior.floor,
         *learned,
     ]
     if not all(np.isfinite(part).all() for part in numbers):

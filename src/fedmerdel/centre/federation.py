@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,14 +15,15 @@ from fedmerdel.centre.merge import merge_groups
 from fedmerdel.centre.report import write_report
 from fedmerdel.centre.state import FederationState
 from fedmerdel.centre.step import step, take_out
-from fedmerdel.centre.summaries import check_summaries, in_order
-from fedmerdel.errors import DataError, OptionError
+from fedmerdel.centre.summaries import check_summaries, in_order, sites_used_up
+from fedmerdel.errors import CeilingWarning, DataError, OptionError
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.names import changed
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.study import Study, check_is_study
+from fedmerdel.sums.components import used_up
 from fedmerdel.sums.search import Search
 from fedmerdel.sums.similarity import MergeCriterion
 
@@ -202,6 +204,11 @@ def merge_sites(
     -------
     Federation
         The merged clusters, and what they were made of; ``federation.model`` is what to use.
+
+    Warns
+    -----
+    CeilingWarning
+        If a site has used all clusters that the study allows.
     """
     if search not in get_args(Search):
         raise OptionError(f"search: give one of {_list(get_args(Search))}")
@@ -215,6 +222,9 @@ def merge_sites(
             raise DataError(
                 f"site {summary.site!r}: this is a reply to a broadcast: give it to step"
             )
+    full = sites_used_up(sent)
+    if full:
+        warnings.warn(used_up(_list(full), study.n_components), CeilingWarning, stacklevel=2)
     return Federation(study, sent, merge_groups(study, sent, search, criterion), search, criterion)
 
 

@@ -12,12 +12,14 @@ from fedmerdel.centre.merge import leave_out
 from fedmerdel.centre.origins import Join, elbo_over_merges, elbo_over_rounds, rows_from
 from fedmerdel.centre.outcomes import rates_at_sites
 from fedmerdel.centre.state import FederationState
+from fedmerdel.centre.summaries import sites_used_up
 from fedmerdel.files import write_text
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.report import model_content, page
 from fedmerdel.model.state import ModelState
 from fedmerdel.report.charts import Node, line, ribbons
 from fedmerdel.report.page import check_page_place
+from fedmerdel.sums.components import used_up
 
 
 def write_report(
@@ -51,6 +53,8 @@ def report_page(
         "Search": federation.search,
         "Software at the sites": ", ".join(software),
     }
+    full = sites_used_up(federation.summaries)
+    content["ceiling"] = used_up(", ".join(full), federation.study.n_components) if full else None
     for card, at_sites in zip(content["cards"], _card_sites(federation), strict=True):
         card["sites"] = at_sites
     return page(

@@ -86,7 +86,7 @@ def step(last: State, replies: Iterable[SiteSummary]) -> tuple[State, Round]:
         state.age,
         moves,
         gained=gained,
-        most_clusters=max(last.study.max_clusters, last.n_clusters),
+        most_clusters=max(last.study.n_components, last.n_clusters),
     )
     following = next_state(state, stats, prior, moves, plan)
     if plan.move == "merge":

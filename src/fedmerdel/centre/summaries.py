@@ -92,6 +92,17 @@ def expected_replies(study: Study, summaries: Summaries, asked: Broadcast) -> Lo
     )
 
 
+def sites_used_up(summaries: Summaries) -> list[str]:
+    """Return the sites whose fits have used all clusters that they might."""
+    return [
+        summary.site
+        for summary in summaries
+        if not isinstance(summary, Reply)
+        and summary.n_clusters + summary.account.absorbed + summary.account.withheld
+        >= summary.n_components
+    ]
+
+
 def check_summaries(study: Study, summaries: Summaries) -> None:
     """Refuse summaries that can't be merged, with the reason."""
     if not summaries:
@@ -116,10 +127,10 @@ def check_summary(study: Study, summary: SiteSummary) -> None:
             f"{site}: its summary has other variables or outcomes than its study: let the site "
             "fit again"
         )
-    if summary.n_components != study.max_clusters:
+    if summary.n_components != study.n_components:
         raise DataError(
             f"{site}: its fit began with {summary.n_components} components, and the study says "
-            f"{study.max_clusters}: let the site fit again"
+            f"{study.n_components}: let the site fit again"
         )
     account, policy = summary.account, study.policy
     used = (account.policy, account.threshold, account.rounding)

@@ -121,7 +121,7 @@ def consensus(
     kind, firsts = find_distinct(_as_bytes(fits.labels))
     starts = fits.labels[:, firsts]
     weights = agreement.weight_in(kind, trial.rows.weights, len(firsts))
-    labels = _agreed(starts, weights, method, model.max_clusters)
+    labels = _agreed(starts, weights, method, trial.prior.n_components)
     shares = agreement.shares(labels, starts, weights)
     alike = agreement.best_jaccard(labels, starts, weights)
     sizes = agreement.weight_in(labels, weights)

@@ -38,7 +38,7 @@ from fedmerdel.records.tables import open_table
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.site.assign import site_expectations
 from fedmerdel.site.fit_site import release_fit
-from fedmerdel.site.local_fit import LocalFit, fit_rows, site_starts
+from fedmerdel.site.local_fit import LocalFit, fit_rows
 from fedmerdel.site.reply_site import release_reply
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.policy import policy_named
@@ -60,8 +60,8 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    max_clusters : int, default=20
-        Most clusters that a site may find.
+    max_clusters : int or "auto", default="auto"
+        Most clusters that a site may find; see `MerDel`.
     n_batches : int or None, default=None
         Random batches where `fit` is given no `groups`; None is one per 5,000 rows.
     search : {"auto", "exact", "tree", "greedy", "random"}, default="auto"
@@ -74,7 +74,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         Of the fit at each site; see `MerDel`. `merge_criterion` also serves the paper's
         searches, "greedy" and "random".
     n_init : int or None, default=None
-        Starts at each site. None is 1, and up to 4 at sites with few rows.
+        Starts at each site; see `MerDel`.
     prior, variable_selection
         See `MerDel`. A learned prior is learned at each site, and by the centre from the sum
         of their statistics; variables are selected by what the sites selected.
@@ -133,7 +133,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
 
     def __init__(
         self,
-        max_clusters: int = 20,
+        max_clusters: int | Literal["auto"] = "auto",
         *,
         n_batches: int | None = None,
         search: Search = "auto",
@@ -144,7 +144,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         alpha: float = 0.01,
         tol: float | None = None,
         absolute_tol: float | None = None,
-        max_iter: int = 1000,
+        max_iter: int | None = None,
         n_init: int | None = None,
         prior: Literal["learned", "fixed"] | Any = None,
         variable_selection: bool = False,
@@ -194,8 +194,6 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
             This estimator, fitted.
         """
         check_options(self)
-        if self.n_init is not None:
-            check_whole("n_init", self.n_init, at_least=1)
         if self.n_batches is not None:
             check_whole("n_batches", self.n_batches, at_least=1)
         if self.rounds != "auto":
@@ -244,7 +242,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         self.n_iter_ = max(fit.n_iter for fit in fits.values())
         if not all(fit.converged for fit in fits.values()):
             warnings.warn(
-                f"a site has not converged after {self.max_iter} passes: raise max_iter or tol",
+                f"a site has not converged after {self.n_iter_} passes: raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -299,7 +297,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         return Study(
             "FedMerDel",
             codebook,
-            max_clusters=int(self.max_clusters),
+            max_clusters=self.max_clusters,
             recipe=self.recipe,
             laps=self.laps,
             merge_criterion=self.merge_criterion,
@@ -315,10 +313,9 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         self, rows: PackedRows, study: Study, seed: np.random.SeedSequence, workers: Workers
     ) -> LocalFit:
         total = float(rows.weights.sum())
-        n_init = site_starts(total) if self.n_init is None else self.n_init
         init: Init = "divide" if self.recipe == "default" else "kmodes"
-        options = fit_options(self, init, total, n_init, thorough=False)
-        prior = study_prior(study, study.max_clusters)
+        options = fit_options(self, init, total, thorough=False)
+        prior = study_prior(study, study.n_components)
         with shown(self.verbose, rows.n_rows, total) as watch:
             return fit_rows(rows, prior, site_learns(study), options, seed, workers, watch)
 

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from fedmerdel import saved
+from fedmerdel.errors import CeilingWarning
 from fedmerdel.estimators.fitted import FittedClusters
 from fedmerdel.estimators.one_table import one_table
 from fedmerdel.fitting.fit import fit_mixture
@@ -39,6 +40,7 @@ from fedmerdel.records.tables import open_table
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.sums import predictive
 from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.components import AUTO, room_for, used_up
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.similarity import MergeCriterion
@@ -54,8 +56,10 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    max_clusters : int, default=20
-        Most clusters that there may be. The fit finds how many there are.
+    max_clusters : int or "auto", default="auto"
+        Most clusters that there may be. The fit finds how many there are. "auto" gives it room
+        for 20 at first, and for twice as many whenever they are used up, to 200; recipe "paper"
+        starts with 20.
     recipe : {"default", "paper"}, default="default"
         "default" divides a sample of the rows, then merges, deletes and splits by gain
         in the ELBO on growing samples. "paper" is MerDel as published: k-modes start,
@@ -76,10 +80,12 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         paper's 5e-6 nats in all for its recipe.
     absolute_tol : float or None, default=None
         The same in nats for all rows together, instead of `tol`.
-    max_iter : int, default=1000
-        Most passes over the rows; a move that is under way is finished.
-    n_init : int, default=1
-        Fits from different starts; the one with the highest ELBO is kept.
+    max_iter : int or None, default=None
+        Most passes over the rows; a move that is under way is finished. None bounds the work,
+        not the passes: 1,000, and more on a small table, where they cost next to nothing.
+    n_init : int or None, default=None
+        Fits from different starts; the one with the highest ELBO is kept. None is 1, and up
+        to 4 on small tables, where they cost little.
     prior : {"learned", "fixed"}, float, array or None, default=None
         Dirichlet parameters of the levels. "fixed" is the paper's 1 / L for each of L
         levels. "learned" adds to it, for each variable, as many rows' worth of the whole
@@ -159,7 +165,7 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
 
     def __init__(
         self,
-        max_clusters: int = 20,
+        max_clusters: int | Literal["auto"] = "auto",
         *,
         recipe: Literal["default", "paper"] = "default",
         laps: int | None = 5,
@@ -168,8 +174,8 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         init: Literal["divide", "kmodes", "random"] | NDArray[Any] | None = None,
         tol: float | None = None,
         absolute_tol: float | None = None,
-        max_iter: int = 1000,
-        n_init: int = 1,
+        max_iter: int | None = None,
+        n_init: int | None = None,
         prior: Literal["learned", "fixed"] | Any = None,
         variable_selection: bool = False,
         missing: Missing = "ignore",
@@ -215,7 +221,6 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
             This estimator, fitted.
         """
         check_options(self)
-        check_whole("n_init", self.n_init, at_least=1)
         seed = checked_seed(self.random_state)
         table = open_table(X)
         codebook = fit_codebook(table, self.codebook, self.missing)
@@ -231,11 +236,13 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
             rows = repack(rows)
         prior, learned = fit_prior(self, codebook)
         total = float(rows.weights.sum())
-        options = fit_options(self, init, total, self.n_init)
+        options = fit_options(self, init, total)
         starts = np.random.SeedSequence(int(seed.randint(2**31 - 1)))
         with self._workers() as workers, shown(self.verbose, rows.n_rows, total) as watch:
             problem = make_problem(rows, prior, workers, learned)
             fit = fit_mixture(problem, options, starts, watch)
+            if self.max_clusters == AUTO and self.recipe == "default":
+                fit = fit.with_components(room_for(fit.stats.n_clusters))
             theta = expectations(fit.stats, fit.prior)
             if all_rows is not None:
                 labels = label_rows(all_rows, theta, workers)
@@ -251,10 +258,12 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         self._take(codebook, fit.prior, fit.stats, fit.elbo, fit.history.n_iter, fit.converged)
         if not fit.converged:
             warnings.warn(
-                f"not converged after {self.max_iter} passes: raise max_iter or tol",
+                f"not converged after {self.n_iter_} passes: raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        if self.n_clusters_ == prior.n_components:
+            warnings.warn(used_up("the fit", prior.n_components), CeilingWarning, stacklevel=2)
         return self
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[NDArray[Any], IntArray]:

@@ -23,7 +23,7 @@ def one_table(estimator: Any) -> ModelState:
     study = Study(
         type(estimator).__name__,
         Codebook(variables),
-        max_clusters=int(estimator.max_clusters),
+        max_clusters=estimator.max_clusters,
         recipe=estimator.recipe,
         prior=estimator.prior,
         variable_selection=estimator.variable_selection,

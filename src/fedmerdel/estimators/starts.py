@@ -19,7 +19,6 @@ from fedmerdel.fitting.passes import Workers, label_rows
 from fedmerdel.fitting.solution import make_problem
 from fedmerdel.options import (
     check_options,
-    check_whole,
     checked_init,
     checked_seed,
     fit_options,
@@ -160,7 +159,6 @@ def checked_model(model: Any) -> MerDel:
     if not isinstance(model, MerDel):
         raise OptionError("model: give a MerDel")
     check_options(model)
-    check_whole("n_init", model.n_init, at_least=1)
     if model.init is not None and not isinstance(model.init, str):
         raise OptionError("init: labels are one start only: give 'divide', 'kmodes' or 'random'")
     return model
@@ -180,7 +178,7 @@ def make_trial(model: MerDel, X: Any, sample_weight: Any = None, *, known: bool 
     rows, became = collapse(encode(table, codebook, sample_weight, owner=type(model).__name__))
     total = float(rows.weights.sum())
     init = checked_init(model.init, model.recipe, model.max_clusters, rows.n_rows)
-    options = fit_options(model, init, total, model.n_init)
+    options = fit_options(model, init, total)
     entropy = int(seed.randint(2**31 - 1))
     return Trial(repack(rows), became, *fit_prior(model, codebook), options, entropy)
 
@@ -229,8 +227,7 @@ def run_fits(
     if not all(converged):
         left = converged.count(False)
         warnings.warn(
-            f"{left} of {n_fits} fits not converged after {model.max_iter} passes: "
-            "raise max_iter or tol",
+            f"{left} of {n_fits} fits not converged: raise max_iter or tol",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedmerdel.fitting.ascent import climb, settle
 from fedmerdel.fitting.history import History
 from fedmerdel.fitting.moves import (
     delete_moves,
@@ -27,6 +28,7 @@ from fedmerdel.fitting.passes import count_together
 from fedmerdel.fitting.solution import Problem, Solution, em_step
 from fedmerdel.records.collapse import WORTH_SHARE
 from fedmerdel.records.packing import PackedRows, repack
+from fedmerdel.sums.learning import while_searching
 from fedmerdel.sums.sums import Sums
 
 ROWS_PER_CLUSTER = 100
@@ -35,7 +37,7 @@ ROWS_PER_CLUSTER = 100
 GROWTH = 8
 """A sample holds this many times the rows of the one before."""
 
-CLIMB = 0.02
+CLIMB = 0.1
 """Between moves, passes go on while each adds this share of what a cluster costs ..."""
 
 CLIMB_SHARE = 0.05
@@ -54,8 +56,10 @@ class Limits(NamedTuple):
 
     Attributes
     ----------
+    room : int
+        Clusters that there is room for now.
     max_clusters : int
-        Most clusters.
+        Most clusters that room may be made for.
     max_iter : int
         Most passes over all rows.
     tol : float
@@ -64,6 +68,7 @@ class Limits(NamedTuple):
         Whether to try merges that need passes to pay, once there is nothing else to do.
     """
 
+    room: int
     max_clusters: int
     max_iter: int
     tol: float
@@ -78,41 +83,73 @@ def fit_adaptive(
     history: History,
 ) -> tuple[Solution, bool]:
     """Search on growing samples and then on all rows, from one cluster or a given start."""
-    found, prior = start, problem.prior
-    for rows in _growing_samples(problem.rows, limits.max_clusters, rng):
-        sample = problem._replace(rows=rows)
-        record = history if rows is problem.rows else history.on_sample(rows.n_rows)
+    found, prior, room = start, problem.prior, limits.room
+    early = problem._replace(learning=while_searching(problem.learning))
+    for rows in _growing_samples(problem.rows, room, rng):
+        sample, whole = early._replace(rows=rows), rows is problem.rows
+        record = history if whole else history.on_sample(rows.n_rows)
         if found is None:
-            solution = _divide(sample, limits.max_clusters, rng)
+            solution = _divide(sample, _one_cluster(sample), room, rng)
         else:
             solution = em_step(sample, found, prior)
         record.add_pass(solution.elbo, solution.n_clusters)
-        thorough = limits.thorough and rows is problem.rows
-        solution = _search(sample, solution, limits, thorough, rng, record)
+        bounds = limits._replace(room=room)
+        if not whole:
+            most = max(room, rows.n_rows // ROWS_PER_CLUSTER)
+            bounds = bounds._replace(max_clusters=min(most, limits.max_clusters), thorough=False)
+        solution, room = _search(sample, solution, bounds, rng, record)
         found, prior = solution.stats, solution.prior
     while True:
         searched = solution.elbo
-        solution, converged = settle(problem, solution, limits, history)
+        solution, converged = settle(problem, solution, limits.tol, limits.max_iter, history)
         moved = solution.elbo - searched > _cluster_cost(problem)
         if not moved or not converged:
             return solution, converged
         settled = solution.elbo
-        solution = _search(problem, solution, limits, limits.thorough, rng, history)
+        solution, room = _search(problem, solution, limits._replace(room=room), rng, history)
         if solution.elbo - settled < limits.tol:
             return solution, converged
 
 
-def _divide(problem: Problem, max_clusters: int, rng: np.random.Generator) -> Solution:
-    """Cut all rows into ever more clusters, the cuts that gain most first."""
+def _search(
+    problem: Problem,
+    solution: Solution,
+    limits: Limits,
+    rng: np.random.Generator,
+    history: History,
+) -> tuple[Solution, int]:
+    """Search in the room that there is, and while that is used up, in twice the room.
+
+    As with the first clusters, more are cut out of those at hand whether each cut pays or not;
+    what that leads to is kept if the ELBO has risen.
+    """
+    solution = _move(problem, solution, limits, rng, history)
+    while solution.n_clusters == limits.room < limits.max_clusters:
+        limits = limits._replace(room=min(2 * limits.room, limits.max_clusters))
+        aside = history.aside()
+        tried = _divide(problem, solution, limits.room, rng)
+        tried = _move(problem, tried, limits, rng, aside)
+        if not history.take(aside, tried.elbo > solution.elbo):
+            break
+        solution = tried
+    return solution, limits.room
+
+
+def _one_cluster(problem: Problem) -> Solution:
+    """Return the solution that has all rows in one cluster, before anything is learned."""
+    together = count_together(problem.rows, problem.workers)
+    return em_step(problem._replace(learning=None), together, problem.prior)
+
+
+def _divide(problem: Problem, solution: Solution, room: int, rng: np.random.Generator) -> Solution:
+    """Cut clusters into ever more, the cuts that gain most first, until they fill the room."""
     # Too early to learn a prior: until there are clusters, all rows look alike.
-    problem = problem._replace(learning=None)
-    prior = problem.prior
-    solution = em_step(problem, count_together(problem.rows, problem.workers), prior)
-    while solution.n_clusters < max_clusters:
+    problem, prior = problem._replace(learning=None), solution.prior
+    while solution.n_clusters < room:
         splits = propose_splits(problem, solution, DIVIDE_STEPS, rng)
         smaller = np.minimum(splits.first.T, splits.whole.T - splits.first.T)
         order = np.argsort(-splits.gain, kind="stable")
-        chosen = order[smaller[order] >= SMALLEST_HALF][: max_clusters - solution.n_clusters]
+        chosen = order[smaller[order] >= SMALLEST_HALF][: room - solution.n_clusters]
         if len(chosen) == 0:
             break
         solution = em_step(problem, splits.made(solution.stats, chosen), prior)
@@ -120,11 +157,10 @@ def _divide(problem: Problem, max_clusters: int, rng: np.random.Generator) -> So
     return solution
 
 
-def _search(
+def _move(
     problem: Problem,
     solution: Solution,
     limits: Limits,
-    thorough: bool,
     rng: np.random.Generator,
     history: History,
 ) -> Solution:
@@ -136,52 +172,18 @@ def _search(
     fine = CLIMB * _cluster_cost(problem)
     gained, least = fine, 0.0
     while gained > least and history.n_iter < limits.max_iter:
-        solution = _climb(problem, solution, max(fine, CLIMB_SHARE * gained), limits, history)
+        step = max(fine, CLIMB_SHARE * gained)
+        solution = climb(problem, solution, step, limits.max_iter, history)
         before = solution.elbo
         solution = merge_moves(problem, solution, history)
         solution = delete_moves(problem, solution, history)
         if solution.elbo <= before:  # splits cost most to propose: once there is nothing to tidy
-            solution = split_moves(problem, solution, limits.max_clusters, rng, history)
-        if solution.elbo <= before and thorough:
+            # Where room can be made, there is no need to swap.
+            swaps = limits.room == limits.max_clusters
+            solution = split_moves(problem, solution, limits.room, swaps, rng, history)
+        if solution.elbo <= before and limits.thorough:
             solution = tried_merges(problem, solution, history)
         gained, least = solution.elbo - before, limits.tol
-    return solution
-
-
-def _climb(
-    problem: Problem, solution: Solution, step: float, limits: Limits, history: History
-) -> Solution:
-    """Pass over the rows until a pass adds less than ``step`` nats."""
-    gained = np.inf
-    while gained >= step and history.n_iter < limits.max_iter:
-        last = solution.elbo
-        solution = _pass(problem, solution, history)
-        gained = solution.elbo - last
-    return solution
-
-
-def settle(
-    problem: Problem, solution: Solution, limits: Limits, history: History
-) -> tuple[Solution, bool]:
-    """Pass over the rows until all passes to come would add less than the tolerance.
-
-    Passes near a maximum gain in a geometric series, whose ratio the last two tell.
-    """
-    earlier = 0.0
-    while history.n_iter < limits.max_iter:
-        last = solution.elbo
-        solution = _pass(problem, solution, history)
-        gained = solution.elbo - last
-        ratio = gained / earlier if 0 < gained < earlier else float(gained > 0)
-        if gained * ratio <= limits.tol * (1.0 - ratio):
-            return solution, True
-        earlier = gained
-    return solution, False
-
-
-def _pass(problem: Problem, solution: Solution, history: History) -> Solution:
-    solution = em_step(problem, solution.stats, solution.prior)
-    history.add_pass(solution.elbo, solution.n_clusters)
     return solution
 
 

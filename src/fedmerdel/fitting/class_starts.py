@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from fedmerdel.fitting.adaptive import Limits, fit_adaptive, settle
+from fedmerdel.fitting.adaptive import Limits, fit_adaptive
+from fedmerdel.fitting.ascent import settle
 from fedmerdel.fitting.classical import Climb, climb, maximise
 from fedmerdel.fitting.history import History
 from fedmerdel.fitting.passes import Workers, count_labels, count_together
@@ -73,7 +74,7 @@ def searched_start(
     packing = rows.packing
     problem = Problem(rows, uniform_prior(packing.n_levels, ALPHA, n_classes), workers)
     tol = SEARCH_TOLERANCE * float(rows.weights.sum())
-    limits = Limits(n_classes, SEARCH_PASSES, tol, thorough=False)
+    limits = Limits(n_classes, n_classes, SEARCH_PASSES, tol, thorough=False)
     solution, _ = fit_adaptive(problem, None, limits, rng, History(rows.n_rows))
     found = maximise(solution.stats, packing.level_offsets)
     n_lacking = n_classes - found.n_clusters
@@ -127,6 +128,6 @@ def bayesian_bound(
     """
     prior = uniform_prior(rows.packing.n_levels, ALPHA, start.n_clusters)
     problem = Problem(rows, prior, workers)
-    limits = Limits(start.n_clusters, max_iter, tol)
-    solution, _ = settle(problem, em_step(problem, start, prior), limits, History(rows.n_rows))
+    begun = em_step(problem, start, prior)
+    solution, _ = settle(problem, begun, tol, max_iter, History(rows.n_rows))
     return solution.elbo

@@ -18,17 +18,11 @@ from fedmerdel.records.packing import PackedRows
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.levels import level_means
+from fedmerdel.sums.stretch import GROWTH, next_longest, stretched
 from fedmerdel.sums.sums import Sums
 
 SMALLEST = float(np.exp(-700.0))
 """What a probability of 0 is taken for: its logarithm is finite, so that no row overflows."""
-
-KEPT = 0.01
-"""Share of a probability that a stretch leaves at least. At 0 it could never rise again."""
-
-GROWTH = 4.0
-"""How much the longest stretch grows after one that went well, and shrinks after one that
-did not. Without such a limit, every other stretch of a slow climb is taken back."""
 
 WINDOW = 5
 """Stretches that together must add less than the tolerance at the end. One that adds little
@@ -113,46 +107,29 @@ def climb(
     offsets = rows.packing.level_offsets
     here = evaluate(rows, start, workers)
     reached = [here.log_likelihood]
-    n_iter, most = 1, GROWTH
+    n_iter, longest, n_classes = 1, GROWTH, start.n_clusters
     while n_iter < max_iter:
         step = evaluate(rows, maximise(here.stats, offsets), workers)
         after = maximise(step.stats, offsets)
-        theta, length = stretched(here.theta, step.theta, after, most, offsets)
+        # Of probabilities, not of their logarithms: one on its way to 0 has a logarithm that
+        # never settles, and would drown all others.
+        x0, x1, x2 = (_probabilities(theta) for theta in (here.theta, step.theta, after))
+        x, length = stretched(x0, x1, x2, np.ones(1), longest)
+        weights, levels = x[:n_classes], x[n_classes:].reshape(n_classes, -1)
+        theta = _logs(weights / weights.sum(), level_means(levels, offsets))
         there = evaluate(rows, theta, workers)
         n_iter += 2
-        if there.log_likelihood >= step.log_likelihood:
-            here, most = there, most * GROWTH if length == most else most
+        went_well = there.log_likelihood >= step.log_likelihood
+        longest = next_longest(longest, length, went_well=went_well)
+        if went_well:
+            here = there
         else:
-            here, most = evaluate(rows, after, workers), max(length / GROWTH, 1.0)
+            here = evaluate(rows, after, workers)
             n_iter += 1
         reached.append(here.log_likelihood)
         if len(reached) > WINDOW and reached[-1] - reached[-1 - WINDOW] <= tol:
             return Climb(here, n_iter, converged=True)
     return Climb(here, n_iter, converged=False)
-
-
-def stretched(
-    first: Expectations, second: Expectations, third: Expectations, most: float, offsets: IntArray
-) -> tuple[Expectations, float]:
-    """Go on from two EM steps as far as their shrinking tells, at most so many times.
-
-    Returns
-    -------
-    theta : Expectations
-        Where that leads: the third point, for a length of 1.
-    length : float
-        How far it went.
-    """
-    # Of probabilities, not of their logarithms: one on its way to 0 has a logarithm that
-    # never settles, and would drown all others.
-    x0, x1, x2 = (_probabilities(theta) for theta in (first, second, third))
-    step, change = x1 - x0, (x2 - x1) - (x1 - x0)
-    ratio = float(np.linalg.norm(step)) / max(float(np.linalg.norm(change)), SMALLEST)
-    length = min(max(ratio, 1.0), most)
-    x = np.maximum(x0 + 2.0 * length * step + length**2 * change, KEPT * x2)
-    n_classes = first.n_clusters
-    weights, levels = x[:n_classes], x[n_classes:].reshape(n_classes, -1)
-    return _logs(weights / weights.sum(), level_means(levels, offsets)), length
 
 
 def _probabilities(theta: Expectations) -> FloatArray:

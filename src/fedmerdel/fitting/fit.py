@@ -7,15 +7,29 @@ from typing import NamedTuple
 import numpy as np
 
 from fedmerdel.fitting.adaptive import Limits, fit_adaptive
+from fedmerdel.fitting.ascent import most_passes
 from fedmerdel.fitting.history import History, InTurn, Watch
 from fedmerdel.fitting.initialise import start_labels
 from fedmerdel.fitting.options import Options
 from fedmerdel.fitting.paper import Schedule, fit_paper
 from fedmerdel.fitting.passes import Workers, count_labels, label_rows
 from fedmerdel.fitting.solution import Problem, Solution, em_step
+from fedmerdel.records.packing import PackedRows
+from fedmerdel.sums.components import FIRST_ROOM
+from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.learning import start_prior
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
+
+START_WORK = 2.5e7
+"""Small tables are fitted from several starts: rows times variables times passes of all, ..."""
+
+FEW_PASSES = 20
+"""... where a start counts for no fewer passes, since its search on samples costs as much, ..."""
+
+MOST_STARTS = 4
+"""... and this many at most."""
 
 ROUNDING = 1e-10
 """Share of the ELBO by which it may differ where nothing has changed but the order of sums."""
@@ -44,6 +58,16 @@ class Fit(NamedTuple):
     history: History
     converged: bool
 
+    def with_components(self, n_components: int) -> Fit:
+        """Return the fit under a prior of so many components, all else as it is.
+
+        That is one number for every clustering of the rows: it steers no search.
+        """
+        prior = self.prior._replace(n_components=n_components)
+        more = elbo(self.stats, prior) - elbo(self.stats, self.prior)
+        self.history.elbos[:] = [each + more for each in self.history.elbos]
+        return self._replace(prior=prior, elbo=self.elbo + more)
+
 
 def fit_mixture(
     problem: Problem,
@@ -56,15 +80,29 @@ def fit_mixture(
     Starts run side by side where there are threads for it; the result is the same. ``watch``
     is then called from several threads, one at a time.
     """
-    starts = seed.spawn(options.n_init)
     watched = InTurn(watch)
 
     def fit_from(start: int, workers: Workers) -> Fit:
+        prior = start_prior(problem.learning, problem.prior, start)
+        from_here = problem._replace(prior=prior, workers=workers)
         with watched.part(start) as part:
-            return _fit_once(problem._replace(workers=workers), options, starts[start], part)
+            return _fit_once(from_here, options, seeds[start], part)
 
-    fits = problem.workers.side_by_side(options.n_init, fit_from)
+    n_init = options.n_init
+    seeds = seed.spawn(MOST_STARTS if n_init is None else n_init)
+    fits: list[Fit] = []
+    if n_init is None:
+        fits.append(fit_from(0, problem.workers))
+        n_init = starts_that_pay(problem.rows, fits[0].history.n_iter)
+    more = range(len(fits), n_init)
+    fits += problem.workers.side_by_side(len(more), lambda at, own: fit_from(more[at], own))
     return max(fits, key=lambda fit: fit.elbo)
+
+
+def starts_that_pay(rows: PackedRows, n_iter: int) -> int:
+    """Return from how many starts to fit rows of which one start took so many passes."""
+    work = rows.n_rows * len(rows.packing.n_levels) * max(n_iter, FEW_PASSES)
+    return int(min(max(START_WORK / work, 1), MOST_STARTS))
 
 
 def _fit_once(
@@ -83,16 +121,18 @@ def _fit_once(
 def _search(
     problem: Problem, options: Options, rng: np.random.Generator, history: History
 ) -> tuple[Solution, bool]:
-    n_clusters = problem.prior.n_components
-    start = None
+    max_iter = most_passes(problem.rows) if options.max_iter is None else options.max_iter
+    most, adaptive = problem.prior.n_components, options.recipe == "default"
+    room, start = min(FIRST_ROOM, most) if adaptive else most, None
     if isinstance(options.init, np.ndarray) or options.init != "divide":
-        labels = start_labels(options.init, problem, n_clusters, rng)
-        start = count_labels(problem.rows, labels, n_clusters, problem.workers)
-    if options.recipe == "default":
-        limits = Limits(n_clusters, options.max_iter, options.tol, options.thorough)
+        labels = start_labels(options.init, problem, room, rng)
+        room = max(room, int(labels.max()) + 1)
+        start = count_labels(problem.rows, labels, room, problem.workers)
+    if adaptive:
+        limits = Limits(room, most, max_iter, options.tol, options.thorough)
         return fit_adaptive(problem, start, limits, rng, history)
     assert start is not None
-    schedule = Schedule(options.laps, options.merge_criterion, options.tol, options.max_iter)
+    schedule = Schedule(options.laps, options.merge_criterion, options.tol, max_iter)
     return fit_paper(problem, start, schedule, rng, history)
 
 

@@ -65,6 +65,19 @@ class History:
         """Return a record for a sample: its moves are kept with ours, its passes are not."""
         return History(n_rows, self.watch, moves=self.moves, began=self.began)
 
+    def aside(self) -> History:
+        """Return a record for a long trial on the same rows; `take` ends it."""
+        return History(self.n_rows, self.watch, n_iter=self.n_iter, began=self.began)
+
+    def take(self, aside: History, accepted: bool) -> bool:
+        """Take a trial into the record: its passes and, if it was accepted, what it led to."""
+        self.n_iter = aside.n_iter
+        if accepted:
+            self.moves += aside.moves
+            self._keep(aside.elbos[-1])
+            self.n_clusters = aside.n_clusters
+        return accepted
+
     def add_pass(self, elbo: float, n_clusters: int) -> None:
         """Note a pass whose result was kept."""
         self.n_iter += 1

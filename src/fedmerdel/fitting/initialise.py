@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedmerdel.fitting.passes import count_labels, label_rows
 from fedmerdel.fitting.solution import Problem
+from fedmerdel.records.collapse import find_distinct
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 
@@ -36,24 +37,25 @@ def random_labels(problem: Problem, n_clusters: int, rng: np.random.Generator) -
 
 
 def kmodes_labels(problem: Problem, n_clusters: int, rng: np.random.Generator) -> IntArray:
-    """Cluster by k-modes (Chaturvedi 2001), the paper's start.
+    """Cluster by k-modes (Chaturvedi 2001), the paper's start, as R's klaR does.
 
-    Rows go to the mode they differ from in the fewest variables, ties to a cluster
-    drawn anew in each step; then each mode becomes the most frequent level of each
-    variable among its rows. The first modes are rows drawn at random.
+    Rows go to the mode they differ from in the fewest variables, and each tied row draws one
+    of these; then each mode becomes the most frequent level of each variable among its rows. A
+    mode without rows stays as it was. The first modes are distinct rows drawn at random.
     """
     rows, prior = problem.rows, problem.prior
     counting = np.flatnonzero(rows.weights > 0)
-    seeds = rng.choice(counting, size=min(n_clusters, len(counting)), replace=False)
+    distinct = counting[find_distinct(rows.codes[counting])[1]]
+    seeds = rng.choice(distinct, size=min(n_clusters, len(distinct)), replace=False)
     labels = np.full(rows.n_rows, -1, dtype=np.int64)
     labels[seeds] = np.arange(len(seeds))
+    modes = np.zeros((len(seeds), len(prior.eps)))
     for _ in range(KMODES_STEPS):
-        stats = count_labels(rows, labels, n_clusters, problem.workers)
-        matches = _is_mode(stats.S, prior.offsets).astype(np.float64)
-        # A part of a mismatch, different for each cluster, decides ties.
-        ties = rng.permutation(n_clusters) / (2 * n_clusters)
-        ties[stats.T == 0] = -np.inf
-        nearest = label_rows(rows, Expectations(ties, matches), problem.workers)
+        stats = count_labels(rows, labels, len(seeds), problem.workers)
+        found = _is_mode(stats.S, prior.offsets).astype(np.float64)
+        modes = np.where(stats.T[:, None] > 0, found, modes)
+        matches = Expectations(np.zeros(len(seeds)), modes)
+        nearest = label_rows(rows, matches, problem.workers, rng.random(rows.n_rows))
         if np.array_equal(nearest, labels):
             break
         labels = nearest

@@ -174,9 +174,18 @@ def fused_pass(
 
 @kernel
 def label_pass(
-    codes: CodeArray, base: IntArray, table: FloatArray, start: int, stop: int, labels: IntArray
+    codes: CodeArray,
+    base: IntArray,
+    table: FloatArray,
+    draws: FloatArray,
+    start: int,
+    stop: int,
+    labels: IntArray,
 ) -> None:
-    """Write each row's most probable cluster, the first of equals."""
+    """Write each row's most probable cluster: of equals, the one that its draw falls on.
+
+    A draw is a number from 0 to below 1; 0 takes the first.
+    """
     n_clusters = table.shape[1]
     log_rho = np.empty((BLOCK, n_clusters))
     for first in range(start, stop, BLOCK):
@@ -184,8 +193,13 @@ def label_pass(
         log_rho_block(codes, base, table, first, first + size, log_rho)
         for i in range(size):
             _subtract_max(log_rho[i])
+            n_equal = 0
+            for k in range(n_clusters):
+                n_equal += log_rho[i, k] == 0.0
+            left = int(draws[first + i] * n_equal)
             best = 0
-            while best + 1 < n_clusters and log_rho[i, best] != 0.0:
+            while best + 1 < n_clusters and (log_rho[i, best] != 0.0 or left > 0):
+                left -= log_rho[i, best] == 0.0
                 best += 1
             labels[first + i] = best
 

@@ -116,14 +116,17 @@ def split_moves(
     problem: Problem,
     solution: Solution,
     max_clusters: int,
+    swaps: bool,
     rng: np.random.Generator,
     history: History,
 ) -> Solution:
     """Try all splits that promise a gain together, or else the best one alone.
 
     Where there are as many clusters as there may be, the best split is tried with the
-    cheapest merge of two others, if both together promise a gain.
+    cheapest merge of two others, if both together promise a gain and ``swaps`` are wanted.
     """
+    if solution.n_clusters == max_clusters and not swaps:
+        return solution
     splits = propose_splits(problem, solution, HALVES_STEPS, rng)
     order = np.argsort(-splits.gain, kind="stable")
     promising = order[splits.gain[order] > 0]

@@ -26,10 +26,10 @@ class Options:
         Of the paper's recipe.
     tol : float
         Nats, in all, that a pass may still add at the end.
-    max_iter : int
-        Most passes over all rows.
-    n_init : int
-        Starts.
+    max_iter : int or None
+        Most passes over all rows; None bounds the work.
+    n_init : int or None
+        Starts; None is several where that costs little.
     thorough : bool
         Of the default recipe: try merges that need passes to pay. A site does not: what
         its few rows can't tell apart, all sites' rows together may.
@@ -40,6 +40,6 @@ class Options:
     laps: int | None
     merge_criterion: MergeCriterion
     tol: float
-    max_iter: int
-    n_init: int
+    max_iter: int | None
+    n_init: int | None
     thorough: bool = True

@@ -8,9 +8,10 @@ import numpy as np
 
 from fedmerdel.fitting.history import History
 from fedmerdel.fitting.passes import label_rows
-from fedmerdel.fitting.solution import Problem, Solution, em_step
+from fedmerdel.fitting.solution import Problem, Solution, e_step, em_step
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.sums.arrays import IntArray
+from fedmerdel.sums.expectations import Expectations, expectations
 from fedmerdel.sums.similarity import LIKENESS, MIN_CORRELATION, MergeCriterion
 from fedmerdel.sums.sums import Sums
 
@@ -53,8 +54,14 @@ def fit_paper(
     rng: np.random.Generator,
     history: History,
 ) -> tuple[Solution, bool]:
-    """Run MerDel (section 4) from the statistics of a start; say whether it converged."""
-    solution = em_step(problem, start, problem.prior)
+    """Run MerDel (section 4) from the statistics of a start; say whether it converged.
+
+    As in VICatMix, the first E step takes the levels from the start and knows nothing of the
+    weights.
+    """
+    levels = expectations(start, problem.prior).log_levels
+    even = Expectations(np.zeros(len(levels)), levels)
+    solution = e_step(problem, even, problem.prior)
     history.add_pass(solution.elbo, solution.n_clusters)
     still = 0
     while history.n_iter < schedule.max_iter:

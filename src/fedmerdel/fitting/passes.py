@@ -115,14 +115,17 @@ def count_labels(rows: PackedRows, labels: IntArray, n_clusters: int, workers: W
     return decode_sums(rows, counts, h)
 
 
-def label_rows(rows: PackedRows, theta: Expectations, workers: Workers) -> IntArray:
-    """Return each row's most probable cluster."""
+def label_rows(
+    rows: PackedRows, theta: Expectations, workers: Workers, draws: FloatArray | None = None
+) -> IntArray:
+    """Return each row's most probable cluster: the first of equals, or the one drawn for it."""
     table = build_table(*theta, rows.packing)
     labels = np.empty(rows.n_rows, dtype=np.int64)
+    chosen = np.zeros(rows.n_rows) if draws is None else draws
 
     def work(start: int, stop: int) -> None:
         base = rows.packing.state_offsets
-        kernels.label_pass(rows.codes, base, table, start, stop, labels)
+        kernels.label_pass(rows.codes, base, table, chosen, start, stop, labels)
 
     workers.each_chunk(rows.n_rows, work)
     return labels

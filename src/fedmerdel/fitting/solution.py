@@ -72,11 +72,15 @@ def make_problem(
 
 
 def em_step(problem: Problem, stats: Sums, prior: Prior) -> Solution:
-    """M step on these statistics, E step over the rows, and what is learned of the prior.
+    """M step on these statistics, then an E step.
 
     Never lowers the ELBO of the statistics under the prior.
     """
-    theta = expectations(stats, prior)
+    return e_step(problem, expectations(stats, prior), prior)
+
+
+def e_step(problem: Problem, theta: Expectations, prior: Prior) -> Solution:
+    """E step over the rows with these expectations, and what is learned of the prior."""
     stats = expect_and_count(problem.rows, theta, problem.workers)
     if problem.learning is not None:
         prior = problem.learning.learn(stats.S, prior)

@@ -73,6 +73,7 @@ def model_document(model: ModelState) -> dict[str, Any]:
             "n_components": int(prior.n_components),
             "constant": float(prior.constant),
             "strength": None if prior.strength is None else prior.strength.tolist(),
+            "floor": prior.floor,
         },
     }
 
@@ -95,7 +96,7 @@ def read_model(content: dict[str, Any], files: Files) -> dict[str, Any]:
         SUMS, decoded(files, SUMS), ["variable", "level"], ["prior", *cluster_columns(K)]
     )
     check_names(SUMS, names, [[ROWS, ""], [ENTROPY, ""], *map(list, level_names(codebook))])
-    strength = content["prior"]["strength"]
+    strength, floor = content["prior"]["strength"], content["prior"]["floor"]
     prior = Prior(
         float(content["prior"]["alpha"]),
         int(content["prior"]["n_components"]),
@@ -103,6 +104,7 @@ def read_model(content: dict[str, Any], files: Files) -> dict[str, Any]:
         codebook.level_offsets,
         float(content["prior"]["constant"]),
         None if strength is None else np.array(strength, dtype=np.float64),
+        None if floor is None else float(floor),
     )
     sums = Sums(
         numbers[0, 1:].copy(), np.ascontiguousarray(numbers[2:, 1:].T), numbers[1, 1:].copy()

@@ -19,6 +19,7 @@ from fedmerdel.report.charts import bars, histogram
 from fedmerdel.report.heat import heat_data
 from fedmerdel.report.page import check_page_place, render
 from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.components import used_up
 from fedmerdel.sums.profile import Profile, profile
 
 AT_THE_CENTRE: tuple[str, ...] = ("sites", "origins", "course", "left_out", "disclosure")
@@ -78,6 +79,7 @@ def model_content(
         **dict.fromkeys(AT_THE_CENTRE),
         "heat": _heat(model, clusters, profile(model.sums, model.prior)),
         "title": title or model.study.name,
+        "ceiling": _ceiling(model),
         "facts": _facts(model, date or datetime.date.today().isoformat()),
         "headline": _headline(model, sure),
         "cards": cards(model, clusters),
@@ -103,10 +105,17 @@ def _facts(model: ModelState, date: str) -> dict[str, str]:
         "Outcomes": ", ".join(study.outcomes) or "none",
         "Disclosure control": f"{study.policy.name}: {mechanism_for(study.policy).rule}",
         "Prior of the levels": learned,
+        "Most clusters of a fit": f"{study.max_clusters}",
         "Rounds": f"{model.n_rounds}",
         "Software of this page": f"fedmerdel {version('fedmerdel')}",
         "Page written": date,
     }
+
+
+def _ceiling(model: ModelState) -> str | None:
+    """Return what to say where one table has used all clusters that it might."""
+    full = model.n_sites == 1 and model.n_clusters >= model.study.n_components
+    return used_up("The fit", model.study.n_components) if full else None
 
 
 def _headline(model: ModelState, sure: Certainty) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.errors import DataError, NotConvergedWarning
+from fedmerdel.errors import CeilingWarning, DataError, NotConvergedWarning
 from fedmerdel.fitting.passes import Workers
 from fedmerdel.fitting.solution import Problem, em_step
 from fedmerdel.options import thread_count
@@ -25,6 +25,7 @@ from fedmerdel.site.site_table import open_site_table, site_outcomes, site_weigh
 from fedmerdel.study.priors import study_prior
 from fedmerdel.study.study import Study, check_is_study
 from fedmerdel.sums.arrays import BoolArray, FloatArray
+from fedmerdel.sums.components import used_up
 from fedmerdel.sums.elbo import elbo
 
 
@@ -63,6 +64,8 @@ def fit_site(
     -----
     NotConvergedWarning
         If the fit was stopped after the most passes that a site makes.
+    CeilingWarning
+        If it has used all clusters that the study allows.
     """
     return prepare_release(
         study, table, site, sample_weight=sample_weight, n_jobs=n_jobs, verbose=verbose
@@ -90,7 +93,7 @@ def prepare_release(
     # Sites draw different numbers from one seed, each the same ones every time.
     seed = np.random.SeedSequence([study.seed, *site.encode("utf-8")])
     with Workers(threads) as workers, shown(verbose, rows.n_rows, total) as watch:
-        prior = study_prior(study, study.max_clusters)
+        prior = study_prior(study, study.n_components)
         fitted = fit_in_batches(study, rows, prior, seed, workers, watch)
         released = release_fit(study, site, fitted, rows, outcomes, workers)
     if not fitted.converged:
@@ -100,6 +103,9 @@ def prepare_release(
             NotConvergedWarning,
             stacklevel=3,
         )
+    if fitted.sums.n_clusters == study.n_components:
+        message = used_up(f"site {site!r}", study.n_components)
+        warnings.warn(message, CeilingWarning, stacklevel=3)
     return released
 
 

@@ -27,15 +27,6 @@ from fedmerdel.sums.sums import Sums
 BATCH_ROWS = 1_000_000
 """Rows that are fitted at once; a site with more is split into batches."""
 
-MAX_PASSES = 1000
-"""Most passes of one fit at a site."""
-
-START_ROWS = 2000
-"""A site with fewer rows fits from several starts, until it has passed over so many ..."""
-
-MOST_STARTS = 4
-"""... but from no more starts than this."""
-
 BATCH_PASSES = 5
 """Passes over all rows of the site once its batches are merged."""
 
@@ -103,15 +94,10 @@ def site_options(study: Study, total: float) -> Options:
         laps=study.laps,
         merge_criterion=study.merge_criterion,
         tol=chosen_tolerance(None, None, study.recipe, total),
-        max_iter=MAX_PASSES,
-        n_init=site_starts(total),
+        max_iter=None,
+        n_init=None,
         thorough=False,
     )
-
-
-def site_starts(total: float) -> int:
-    """Return from how many starts a site fits: few rows need more, and cost less."""
-    return min(max(START_ROWS // max(int(total), 1), 1), MOST_STARTS)
 
 
 def fit_in_batches(

@@ -46,9 +46,9 @@ def summary_fields(
     return {
         "study_hash": study.hash,
         "site": site,
-        "n_components": study.max_clusters,
+        "n_components": study.n_components,
         "sums": protected.sums,
-        "elbo": elbo(protected.sums, study_prior(study, study.max_clusters)),
+        "elbo": elbo(protected.sums, study_prior(study, study.n_components)),
         "selected": selected,
         "account": protected.account,
         "codebook": study.codebook,

@@ -136,7 +136,7 @@ def release_reply(
 
 def _prior(study: Study, broadcast: Broadcast) -> Prior:
     """Return the centre's prior for a site of this study."""
-    prior = study_prior(study, study.max_clusters)._replace(eps=broadcast.eps)
+    prior = study_prior(study, study.n_components)._replace(eps=broadcast.eps)
     if broadcast.selected is None:
         return prior
     told = np.isin(study.codebook.names, broadcast.selected).astype(np.float64)

@@ -19,6 +19,7 @@ from fedmerdel.study.level_prior import checked_prior, chosen_way
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
 from fedmerdel.study.study_file import FORMAT, SECTION_OF, read_study, study_bytes
 from fedmerdel.study.study_text import study_text
+from fedmerdel.sums.components import AUTO, MaxClusters, component_count
 from fedmerdel.sums.similarity import MergeCriterion
 
 RECIPES = ("default", "paper")
@@ -39,8 +40,10 @@ class Study:
         Name of the study.
     codebook : Codebook
         Its variables and their levels, in order.
-    max_clusters : int, default=20
-        Most clusters that a site may find.
+    max_clusters : int or "auto", default="auto"
+        Most clusters that a site may find. "auto" gives a fit room for 20 at first, and for
+        twice as many whenever they are used up, to 200, the components of the prior at every
+        site; recipe "paper" has 20.
     recipe : {"default", "paper"}, default="default"
         How a site fits; see `MerDel`.
     laps : int or None, default=5
@@ -90,7 +93,7 @@ class Study:
     name: str
     codebook: Codebook
     _: KW_ONLY
-    max_clusters: int = 20
+    max_clusters: MaxClusters = AUTO
     recipe: Literal["default", "paper"] = "default"
     laps: int | None = 5
     merge_criterion: MergeCriterion = "correlation"
@@ -112,7 +115,7 @@ class Study:
         _check_text("name", self.name)
         if not isinstance(self.codebook, Codebook):
             raise OptionError("codebook: give a Codebook")
-        self._set("max_clusters", _whole("max_clusters", self.max_clusters, 1))
+        self._set("max_clusters", _max_clusters(self.max_clusters))
         self._set("seed", _whole("seed", self.seed, 0, LARGEST_SEED))
         if self.laps is not None:
             self._set("laps", _whole("laps", self.laps, 0))
@@ -174,6 +177,11 @@ class Study:
         # ASCII and sorted, with Python's shortest text of each float: the same anywhere.
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+    @property
+    def n_components(self) -> int:
+        """Components of the prior at every site, which are the most clusters that it finds."""
+        return component_count(self.max_clusters, self.recipe)
 
     def label(self, variable: str) -> str:
         """Return what people call a variable: its label, or its name if it has none."""
@@ -292,6 +300,15 @@ def _names(field: str, given: Any) -> tuple[str, ...]:
 def _choice(field: str, value: Any, choices: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in choices:
         raise OptionError(f"{field}: give one of {', '.join(repr(choice) for choice in choices)}")
+
+
+def _max_clusters(value: Any) -> MaxClusters:
+    if isinstance(value, str) and value == AUTO:
+        return AUTO
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < 1:
+        raise OptionError('max_clusters: give "auto", or a whole number of at least 1')
+    return int(value)
 
 
 def _whole(field: str, value: Any, at_least: int, at_most: int | None = None) -> int:

@@ -25,7 +25,10 @@ _WORDS: dict[str, str] = {
     "format": "Version of this file's format.",
     "name": "What the study is called.",
     "seed": "Any whole number: the same one gives the same result. Usual: 0.",
-    "max_clusters": "Most clusters that a site may find; the fit finds how many. Usual: 20.",
+    "max_clusters": (
+        'Most clusters that a site may find; the fit finds how many. Usual: "auto", as many as it '
+        "takes."
+    ),
     "recipe": '"default", or "paper" for the method exactly as published.',
     "laps": (
         'Recipe "paper" only: passes between proposals to merge and delete; "never" makes none. '

@@ -17,6 +17,9 @@ Learning = Strengths | Selection
 MOST_UPDATES = 100
 """Updates of a prior on the same statistics; a few do where it was near."""
 
+LOWER = 0.25
+"""Share of the first floor that every other start of a fit begins with."""
+
 STILL = 1e-6
 """Change of ln eps below which a prior has settled."""
 
@@ -35,6 +38,24 @@ def learning_of(learned: Learned, S: FloatArray, prior: Prior) -> Learning | Non
     if learned == "strengths":
         return Strengths.of(S, prior)
     return Selection.of(S, prior, jumps=learned == "selection")
+
+
+def start_prior(learning: Learning | None, prior: Prior, number: int) -> Prior:
+    """Return the prior that a fit's start of this number, from 0, begins with.
+
+    Every other one begins with a lower floor: which leads further is known in the end alone.
+    """
+    if isinstance(learning, Strengths) and number % 2:
+        return learning.start(prior, LOWER)
+    return prior
+
+
+def while_searching(learning: Learning | None) -> Learning | None:
+    """Return what is learned while clusters are still searched: not the floor.
+
+    With a low one, a level that a cluster has not seen keeps all rows with it out.
+    """
+    return learning._replace(floor_held=True) if isinstance(learning, Strengths) else learning
 
 
 def settled(learning: Learning | None, S: FloatArray, prior: Prior) -> Prior:

@@ -34,6 +34,8 @@ class Prior(NamedTuple):
         What the learned parts add to the ELBO besides their effect on the clusters.
     strength : float64 array (P,) or None
         ``c_j`` of a learned prior.
+    floor : float or None
+        ``d`` of a learned prior.
     inclusion : float64 array (P,) or None
         ``c_j = E[gamma_j]`` of a variable selection: the share of a variable's entries
         that the clusters explain. None is all of it.
@@ -47,6 +49,7 @@ class Prior(NamedTuple):
     offsets: IntArray
     constant: float = 0.0
     strength: FloatArray | None = None
+    floor: float | None = None
     inclusion: FloatArray | None = None
     background: FloatArray | None = None
 

@@ -55,21 +55,33 @@ def ln_gamma(x: float) -> float:
 
 
 @kernel
-def digamma_trigamma(x: float) -> tuple[float, float]:
-    """Return the first and the second derivative of ln Gamma at x > 0, as `ln_gamma` does it."""
-    first, second = 0.0, 0.0
-    while x < _SHIFT:
-        z = 1.0 / x
-        first -= z
-        second += z * z
-        x += 1.0
-    z = 1.0 / x
+def ln_gamma_slopes(x: float) -> tuple[float, float, float]:
+    """Return ln Gamma(x) and its first two derivatives at x > 0, as `ln_gamma` does it.
+
+    The product of the eight shifts is one of four quadratics in x that differ by a constant,
+    so that one logarithm and one division serve all three.
+    """
+    shifted, slope, bend = 0.0, 0.0, 0.0
+    if x < _SHIFT:
+        u, du = x * (x + 7.0), 2.0 * x + 7.0
+        low, high = u * (u + 6.0), (u + 10.0) * (u + 12.0)
+        d_low, d_high = 2.0 * u + 6.0, 2.0 * u + 22.0
+        inverse = 1.0 / (low * high)
+        first = (d_low * high + low * d_high) * inverse
+        second = 2.0 * (low + high + d_low * d_high) * inverse
+        shifted = math.log(low * high)
+        slope = du * first
+        bend = 2.0 * first + du * du * (second - first * first)
+        x += _SHIFT
+    ln_x, z = math.log(x), 1.0 / x
     y = z * z
+    series = y * (1.0 / 1680.0 - y * (1.0 / 1188.0 - y * (691.0 / 360360.0 - y / 156.0)))
+    value = z * (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - series)))
     series = y * (1.0 / 252.0 - y * (1.0 / 240.0 - y * (1.0 / 132.0 - y * 691.0 / 32760.0)))
-    first += math.log(x) - 0.5 * z - y * (1.0 / 12.0 - (y / 120.0 - y * series))
+    first = ln_x - 0.5 * z - y * (1.0 / 12.0 - (y / 120.0 - y * series))
     series = y * (1.0 / 42.0 - y * (1.0 / 30.0 - y * 5.0 / 66.0))
-    second += z + 0.5 * y + z * y * (1.0 / 6.0 - (y / 30.0 - y * series))
-    return first, second
+    second = z + 0.5 * y + z * y * (1.0 / 6.0 - (y / 30.0 - y * series))
+    return (x - 0.5) * ln_x - x + _HALF_LN_2PI + value - shifted, first - slope, second - bend
 
 
 @kernel

@@ -23,7 +23,7 @@ from fedmerdel.compiled import kernel
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.levels import level_shares, sum_levels
 from fedmerdel.sums.prior import Prior
-from fedmerdel.sums.special import digamma_trigamma, ln_beta_by_variable, ln_gamma
+from fedmerdel.sums.special import ln_beta_by_variable, ln_gamma_slopes
 
 COMMON = 3.0
 """Where the common strength is expected, ..."""
@@ -42,6 +42,16 @@ rows; in a narrow one there is little to borrow, and shrinking only blurs the fi
 
 LEAST, MOST = 1e-2, 1e5
 """Strengths outside differ from these in nothing that counts."""
+
+
+LOWEST, HIGHEST = 0.02, 1.0
+"""Least and greatest floor. Lower ones freeze clusters: E[ln phi] of a level that a cluster has
+not seen is already -100."""
+
+HALF, FEW, MANY = 0.5, 20, 300
+"""Start of the floor: 1 up to this few variables, less for more down to a half, and less
+again beyond: this many over their number. Wide tables have small clusters, each known from few
+rows; but a low floor keeps rows out of clusters that are still on their way."""
 
 STEPS = 3
 """Newton steps for each M step, from where the last one ended."""
@@ -64,45 +74,52 @@ class Strengths(NamedTuple):
 
     Attributes
     ----------
-    floor : float64 array (M,)
-        The fixed prior.
+    even : float64 array (M,)
+        The fixed prior: ``1 / L_j``.
     shares : float64 array (M,)
         ``f_jl``: the share of each level among all rows.
     """
 
-    floor: FloatArray
+    even: FloatArray
     shares: FloatArray
+    floor_held: bool = False
 
     @classmethod
     def of(cls, S: FloatArray, prior: Prior) -> Strengths:
         """Return what is needed for rows with these counts, in whatever clusters."""
         return cls(prior.eps, level_shares(S, prior.offsets))
 
-    def start(self, prior: Prior) -> Prior:
-        """Return the prior to begin with."""
+    def start(self, prior: Prior, share: float = 1.0) -> Prior:
+        """Return the prior to begin with, its floor lowered to a share of the usual one."""
         n_variables = len(prior.n_levels)
-        return self._prior(prior, np.full(n_variables, min(max(n_variables / 10, 1.0), WIDE)))
+        strength = np.full(n_variables, min(max(n_variables / 10, 1.0), WIDE))
+        floor = min(HIGHEST, max(FEW / n_variables, HALF), MANY / n_variables)
+        return self._prior(prior, strength, share * floor)
 
     def learn(self, S: FloatArray, prior: Prior) -> Prior:
-        """Return the prior with better strengths for these counts (K, M).
+        """Return the prior with better strengths and a better floor for these counts (K, M).
 
         Never lowers the ELBO of the counts under the prior.
         """
         assert prior.strength is not None
-        ln_c = np.log(prior.strength)
-        climb(
-            np.ascontiguousarray(S),
-            self.shares,
-            self.floor,
-            prior.offsets,
-            common_strength(ln_c),
-            ln_c,
-        )
-        return self._prior(prior, np.exp(ln_c))
+        assert prior.floor is not None
+        S, ln_c = np.ascontiguousarray(S), np.log(prior.strength)
+        common = common_strength(ln_c)
+        climb(S, self.shares, prior.floor * self.even, prior.offsets, common, ln_c)
+        strength = np.exp(ln_c)
+        if self.floor_held:
+            return self._prior(prior, strength, prior.floor)
+        mixed = np.repeat(strength, prior.n_levels) * self.shares
+        floor = lower(S, self.even, mixed, prior.offsets, math.log(prior.floor))
+        return self._prior(prior, strength, math.exp(floor))
 
-    def _prior(self, prior: Prior, strength: FloatArray) -> Prior:
-        eps = self.floor + np.repeat(strength, prior.n_levels) * self.shares
-        return prior._replace(eps=eps, strength=strength, constant=log_density(np.log(strength)))
+    def _prior(self, prior: Prior, strength: FloatArray, floor: float) -> Prior:
+        return prior._replace(
+            eps=floor * self.even + np.repeat(strength, prior.n_levels) * self.shares,
+            strength=strength,
+            floor=floor,
+            constant=log_density(np.log(strength)),
+        )
 
 
 def common_strength(ln_c: FloatArray) -> float:
@@ -144,20 +161,19 @@ def climb(
     """Newton steps on ln c_j of each variable, in place; none that lowers the ELBO."""
     low, high = math.log(LEAST), math.log(MOST)
     for j in range(len(ln_c)):
-        start, stop = offsets[j], offsets[j + 1]
+        own = offsets[j : j + 2]
         for _ in range(STEPS):
-            value, first, second = _slope(S, shares, floor, start, stop, ln_c[j])
+            value, first, second = _slope(S, shares, floor, own, ln_c[j])
             apart = (ln_c[j] - common) / SPREAD
             value -= 0.5 * apart * apart
             first -= apart / SPREAD
             second -= 1.0 / SPREAD**2
-            step = -first / second if second < 0.0 else math.copysign(LONGEST, first)
-            step = min(max(step, -LONGEST), LONGEST)
+            step = _newton(first, second)
             moved = False
             for _ in range(HALVINGS):
                 tried = min(max(ln_c[j] + step, low), high)
                 apart = (tried - common) / SPREAD
-                reached = _slope(S, shares, floor, start, stop, tried)[0] - 0.5 * apart * apart
+                reached = _slope(S, shares, floor, own, tried)[0] - 0.5 * apart * apart
                 if reached >= value:
                     moved = tried != ln_c[j]
                     ln_c[j] = tried
@@ -168,47 +184,77 @@ def climb(
 
 
 @kernel
+def lower(
+    S: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    even: np.ndarray[tuple[int], np.dtype[np.float64]],
+    mixed: np.ndarray[tuple[int], np.dtype[np.float64]],
+    offsets: np.ndarray[tuple[int], np.dtype[np.int64]],
+    ln_d: float,
+) -> float:
+    """Return ln d after a Newton step, unless that lowers the ELBO."""
+    value, first, second = _slope(S, even, mixed, offsets, ln_d)
+    step = _newton(first, second)
+    for _ in range(HALVINGS):
+        tried = min(max(ln_d + step, math.log(LOWEST)), math.log(HIGHEST))
+        if _slope(S, even, mixed, offsets, tried)[0] >= value:
+            return tried
+        step *= 0.5
+    return ln_d
+
+
+@kernel
+def _newton(first: float, second: float) -> float:
+    """Return the step that two derivatives ask for, if it is not too long."""
+    step = -first / second if second < 0.0 else math.copysign(LONGEST, first)
+    return min(max(step, -LONGEST), LONGEST)
+
+
+@kernel
 def _slope(
     S: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    shares: np.ndarray[tuple[int], np.dtype[np.float64]],
-    floor: np.ndarray[tuple[int], np.dtype[np.float64]],
-    start: int,
-    stop: int,
+    direction: np.ndarray[tuple[int], np.dtype[np.float64]],
+    rest: np.ndarray[tuple[int], np.dtype[np.float64]],
+    offsets: np.ndarray[tuple[int], np.dtype[np.int64]],
     ln_c: float,
 ) -> tuple[float, float, float]:
-    """Return one variable's part of the ELBO and its two derivatives by ln c."""
+    """Return the ELBO of some variables at ``eps = rest + c direction``; derivatives by ln c.
+
+    Each variable's direction adds up to 1.
+    """
     c = math.exp(ln_c)
     value, first, second = 0.0, 0.0, 0.0
-    whole = c
-    for m in range(start, stop):
-        whole += floor[m]
-    empty, empty_first, empty_second = _terms(whole, 1.0)
-    empty, empty_first, empty_second = -empty, -empty_first, -empty_second
-    for m in range(start, stop):
-        term, d, dd = _terms(floor[m] + c * shares[m], shares[m])
-        empty += term
-        empty_first += d
-        empty_second += dd
-    for k in range(len(S)):
-        total = 0.0
+    for j in range(len(offsets) - 1):
+        start, stop = offsets[j], offsets[j + 1]
+        whole = c
         for m in range(start, stop):
-            total += S[k, m]
-        if total <= 0.0:
-            continue
+            whole += rest[m]
+        empty, empty_first, empty_second = _terms(whole, 1.0)
+        empty, empty_first, empty_second = -empty, -empty_first, -empty_second
         for m in range(start, stop):
-            term, d, dd = _terms(floor[m] + c * shares[m] + S[k, m], shares[m])
-            value += term
-            first += d
-            second += dd
-        term, d, dd = _terms(whole + total, 1.0)
-        value -= term + empty
-        first -= d + empty_first
-        second -= dd + empty_second
+            term, d, dd = _terms(rest[m] + c * direction[m], direction[m])
+            empty += term
+            empty_first += d
+            empty_second += dd
+        for k in range(len(S)):
+            total = 0.0
+            for m in range(start, stop):
+                total += S[k, m]
+            if total <= 0.0:
+                continue
+            for m in range(start, stop):
+                term, d, dd = _terms(rest[m] + c * direction[m] + S[k, m], direction[m])
+                value += term
+                first += d
+                second += dd
+            term, d, dd = _terms(whole + total, 1.0)
+            value -= term + empty
+            first -= d + empty_first
+            second -= dd + empty_second
     return value, c * first, c * first + c * c * second
 
 
 @kernel
 def _terms(x: float, share: float) -> tuple[float, float, float]:
     """Return ln Gamma(x) and its two derivatives by c, if x grows by ``share`` with c."""
-    d, t = digamma_trigamma(x)
-    return ln_gamma(x), share * d, share * share * t
+    value, d, t = ln_gamma_slopes(x)
+    return value, share * d, share * share * t

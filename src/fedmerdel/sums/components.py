@@ -1,0 +1,43 @@
+"""How many components a prior has, and whether a fit has used them up."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+MaxClusters = int | Literal["auto"]
+"""The most clusters that a fit may find: a number, or as many as it takes."""
+
+AUTO: Final = "auto"
+
+AUTO_COMPONENTS = 200
+"""Components of the prior where a fit may find as many clusters as it takes."""
+
+PAPER_COMPONENTS = 20
+"""Components of the paper's recipe, which starts with all of them, where no number is given."""
+
+FIRST_ROOM = 20
+"""Clusters that a search has room for at first; twice as many once they are used up."""
+
+
+def component_count(max_clusters: MaxClusters, recipe: str) -> int:
+    """Return how many components the prior has."""
+    if max_clusters == AUTO:
+        return PAPER_COMPONENTS if recipe == "paper" else AUTO_COMPONENTS
+    return max_clusters
+
+
+def room_for(n_clusters: int) -> int:
+    """Return the room in which a search that grows ends with so many clusters."""
+    room = FIRST_ROOM
+    while room <= n_clusters and room < AUTO_COMPONENTS:
+        room = min(2 * room, AUTO_COMPONENTS)
+    return room
+
+
+def used_up(whose: str, n_components: int) -> str:
+    """Return what to tell people whose fit has used all clusters that it may."""
+    advice = "raise it" if n_components >= AUTO_COMPONENTS else "raise it, or take 'auto'"
+    return (
+        f"{whose} used all {n_components} clusters that max_clusters allows, so there may be "
+        f"more: {advice}"
+    )
