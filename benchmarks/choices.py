@@ -117,8 +117,8 @@ def _tempered(betas: Sequence[float]) -> Callable[..., Solution]:
     """Return a division whose first passes see the rows through a flatter likelihood."""
     divide = adaptive._divide
 
-    def divided(problem: Problem, max_clusters: int, rng: np.random.Generator) -> Solution:
-        solution = divide(problem, max_clusters, rng)
+    def divided(problem: Problem, whole: Solution, room: int, rng: np.random.Generator) -> Solution:
+        solution = divide(problem, whole, room, rng)
         stats = solution.stats
         for beta in betas:
             theta = expectations.expectations(stats, problem.prior)

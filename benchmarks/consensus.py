@@ -97,9 +97,10 @@ def _one(n_rows: int, noisy: float, prior: str, seed: int) -> list[float]:
     whole = time.perf_counter() - began
     kinds, index, counts = np.unique(agreed.starts, axis=1, return_inverse=True, return_counts=True)
     weights = counts.astype(np.float64)
-    by_rows = agree_by_rows(kinds, weights, model.max_clusters)[index.reshape(-1)]
+    most = model.fit(table.X)._prior.n_components
+    by_rows = agree_by_rows(kinds, weights, most)[index.reshape(-1)]
     by_clusters_s = seconds(lambda: agree_by_clusters(kinds, weights))
-    by_rows_s = seconds(lambda: agree_by_rows(kinds, weights, model.max_clusters))
+    by_rows_s = seconds(lambda: agree_by_rows(kinds, weights, most))
     starts = [adjusted_rand_score(table.labels, labels) for labels in agreed.starts]
     return [
         float(np.mean(starts)),

@@ -93,6 +93,16 @@ def _moves() -> list[Outcome]:
     ]
 
 
+def _narrow() -> list[Outcome]:
+    """Fit where passes are slow: rows that differ by degrees."""
+    return [_fit("no clusters", seed) for seed in range(2 * N_TABLES)]
+
+
+def _room() -> list[Outcome]:
+    """Fit where there are more clusters than the first room has."""
+    return [_fit("many", seed) for seed in range(N_TABLES)]
+
+
 def _held_out() -> list[Outcome]:
     """Fit half of the rows and score the others: another prior's ELBO is of another model."""
     found = []
@@ -257,6 +267,8 @@ def _mark(labels: NDArray[Any]) -> str:
 SETTINGS: dict[str, Callable[[], list[Outcome]]] = {
     "fits": _fits,
     "moves": _moves,
+    "narrow": _narrow,
+    "room": _room,
     "held out": _held_out,
     "variables": _variables,
     "selection": _selection,

@@ -51,7 +51,7 @@ class Federation(NamedTuple):
     @property
     def prior(self) -> Prior:
         """The centre's: K_init summed over the sites."""
-        return study_prior(self.study, len(self.tables) * self.study.max_clusters)
+        return study_prior(self.study, len(self.tables) * self.study.n_components)
 
     @property
     def sites(self) -> list[str]:
@@ -139,7 +139,7 @@ def summary_of(
     if not len(sums.Q):
         sums = sums._replace(Q=np.zeros((sums.n_clusters,) * 2))
     sums = sums._replace(outcomes=outcomes or {})
-    out = protect(sums, everyone(sums), study_prior(study, study.max_clusters), study.policy)
+    out = protect(sums, everyone(sums), study_prior(study, study.n_components), study.policy)
     return SiteSummary(**summary_fields(study, site, out, selected))
 
 

@@ -126,7 +126,8 @@ def test_rare_outcomes_are_told_in_a_rehearsal(run, tmp_path: Path) -> None:
 
 def test_a_fit_that_was_cut_short_is_one_note(run, monkeypatch: pytest.MonkeyPatch) -> None:
     done(run(*INIT))
-    monkeypatch.setattr("fedmerdel.site.local_fit.MAX_PASSES", 1)
+    monkeypatch.setattr("fedmerdel.fitting.ascent.LEAST_PASSES", 1)
+    monkeypatch.setattr("fedmerdel.fitting.ascent.MOST_WORK", 1)
     said = run("fit", "study.toml", "leeds.csv", "--site", "leeds", "-o", "leeds")
     assert said.code == 0
     assert said.err.startswith("note: site 'leeds': not converged after ")

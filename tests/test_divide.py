@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedmerdel.fitting.adaptive import _divide
+from fedmerdel.fitting.adaptive import _divide, _one_cluster
 from fedmerdel.fitting.passes import Workers
 from fedmerdel.fitting.solution import Problem
 from fedmerdel.sums.prior import uniform_prior
@@ -19,6 +19,6 @@ def test_parts_of_few_rows_are_not_cut_off(seed: int) -> None:
     X = (rng.random((40, 20)) < 0.4).astype(int)
     prior = uniform_prior(np.full(20, 2), 0.01, 20)
     problem = Problem(packed(Dense(X, np.ones(40), np.full(20, 2))), prior, Workers(1))
-    found = _divide(problem, 20, rng)
+    found = _divide(problem, _one_cluster(problem), 20, rng)
     assert 5 <= found.n_clusters <= 9
     assert found.stats.T.min() > 2.0

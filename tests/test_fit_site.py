@@ -25,6 +25,7 @@ from fedmerdel import (
     merge_sites,
     simulate,
 )
+from fedmerdel.fitting import ascent
 from fedmerdel.fitting.passes import Workers
 from fedmerdel.release.cells import all_cells
 from fedmerdel.site import local_fit
@@ -271,7 +272,8 @@ def test_a_fit_that_was_cut_short_warns(monkeypatch: pytest.MonkeyPatch, batch: 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fit_site(study(), table, "leeds")
-    monkeypatch.setattr(local_fit, "MAX_PASSES", 1)
+    monkeypatch.setattr(ascent, "LEAST_PASSES", 1)
+    monkeypatch.setattr(ascent, "MOST_WORK", 1)
     with pytest.warns(NotConvergedWarning, match="site 'leeds': not converged after "):
         fit_site(study(), table, "leeds")
 

@@ -22,7 +22,7 @@ from fedmerdel.fitting.class_starts import (
     drawn_rows,
     searched_start,
 )
-from fedmerdel.fitting.classical import climb, evaluate, maximise, stretched
+from fedmerdel.fitting.classical import climb, evaluate, maximise
 from fedmerdel.fitting.passes import Workers
 from tests.command_line import Said, done, refused
 from tests.drawn import dense_tables, seeds
@@ -130,15 +130,6 @@ def test_a_climb_reaches_the_maximum_of_the_slow_em() -> None:
         found = climb(rows, start, 1e-9 * 150, 5000, workers)
     expected = slow_em(table, e_step(table, start), 100)
     assert found.found.log_likelihood == pytest.approx(expected, abs=1e-5)
-
-
-def test_a_stretch_of_length_one_is_the_second_step() -> None:
-    offsets = np.array([0, 2, 5])
-    rng = np.random.default_rng(0)
-    first, second, third = (drawn_probabilities(offsets, 2, rng) for _ in range(3))
-    theta, length = stretched(first, second, third, 1.0, offsets)
-    assert length == 1.0
-    np.testing.assert_allclose(theta.log_levels, third.log_levels, rtol=1e-12)
 
 
 @settings(deadline=None)

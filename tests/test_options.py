@@ -20,7 +20,7 @@ N_LEVELS = [2, 3, 2, 2, 4, 2]
 def test_signature() -> None:
     parameters = inspect.signature(MerDel).parameters
     assert {name: p.default for name, p in parameters.items()} == {
-        "max_clusters": 20,
+        "max_clusters": "auto",
         "recipe": "default",
         "laps": 5,
         "merge_criterion": "correlation",
@@ -28,8 +28,8 @@ def test_signature() -> None:
         "init": None,
         "tol": None,
         "absolute_tol": None,
-        "max_iter": 1000,
-        "n_init": 1,
+        "max_iter": None,
+        "n_init": None,
         "prior": None,
         "variable_selection": False,
         "missing": "ignore",
@@ -97,7 +97,8 @@ WRONG: list[tuple[str, Any]] = [
     ("max_iter", 0),
     ("max_iter", 10.0),
     ("n_init", 0),
-    ("n_init", None),
+    ("n_init", "many"),
+    ("max_clusters", "all"),
     ("prior", "Learned"),
     ("prior", True),
     ("prior", 0.0),

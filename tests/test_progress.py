@@ -29,7 +29,7 @@ def test_silent_unless_asked(recipe: Any, capfd: pytest.CaptureFixture[str]) -> 
 def test_verbose_shows_passes_clusters_and_elbo(
     verbose: Any, recipe: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = MerDel(recipe=recipe, random_state=0, verbose=verbose).fit(X)
+    model = MerDel(20, recipe=recipe, n_init=1, random_state=0, verbose=verbose).fit(X)
     out, err = capsys.readouterr()
     assert err == ""
     assert re.search(rf"pass {model.n_iter_}, {model.n_clusters_} clusters, \d+ of", out)
@@ -43,7 +43,7 @@ def test_the_result_does_not_depend_on_it() -> None:
 
 
 def test_weights_count_in_the_elbo_per_row(capsys: pytest.CaptureFixture[str]) -> None:
-    model = MerDel(random_state=0, verbose=1).fit(X, sample_weight=[3.0] * len(X))
+    model = MerDel(20, n_init=1, random_state=0, verbose=1).fit(X, sample_weight=[3.0] * len(X))
     assert f"ELBO per row {model.lower_bound_ / (3 * len(X)):.4f}" in capsys.readouterr().out
 
 

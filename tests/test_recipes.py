@@ -10,14 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmerdel import simulate
-from fedmerdel.fitting import initialise
 from fedmerdel.fitting.fit import Fit, fit_mixture
 from fedmerdel.fitting.history import History
 from fedmerdel.fitting.initialise import kmodes_labels, random_labels
 from fedmerdel.fitting.options import Options
-from fedmerdel.fitting.passes import Workers, label_rows
+from fedmerdel.fitting.passes import Workers, count_labels, label_rows
 from fedmerdel.fitting.solution import Problem
-from fedmerdel.records.packing import PackedRows
 from fedmerdel.sums.expectations import Expectations, expectations
 from fedmerdel.sums.prior import Prior, uniform_prior
 from tests import reference
@@ -250,19 +248,57 @@ def test_starts_are_labels(table: Dense, K: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_kmodes_starts_from_rows_that_count(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where every cluster would start from a row of weight 0, no row could get a label."""
-
-    def checked(rows: PackedRows, theta: Expectations, workers: Workers) -> np.ndarray:
-        assert np.isfinite(theta.log_weights).any()
-        return label_rows(rows, theta, workers)
-
-    monkeypatch.setattr(initialise, "label_rows", checked)
+def test_kmodes_starts_from_rows_that_count(seed: int) -> None:
+    """A mode that no row of weight stands behind would draw others into a cluster of nobody."""
     rng = np.random.default_rng(seed)
     table = Dense(rng.integers(0, 2, (60, 9)), (np.arange(60) < 4).astype(float), np.full(9, 2))
     problem = Problem(packed(table), uniform_prior(table.n_levels, 0.01, 3), Workers(1))
     labels = kmodes_labels(problem, 3, rng)
-    assert set(labels) <= {0, 1, 2}
+    assert set(labels) == set(labels[:4]) <= {0, 1, 2}
+
+
+def test_each_tied_row_draws_its_cluster() -> None:
+    """Rows that differ from two modes alike go to both, about evenly, and the same way again."""
+    X = np.repeat([[0, 0], [1, 1], [0, 1]], [1, 1, 400], axis=0)
+    table = Dense(X, np.ones(402), np.full(2, 2))
+    rows, match = packed(table), np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]])
+    draws = np.random.default_rng(0).random(402)
+    labels = label_rows(rows, Expectations(np.zeros(2), match), Workers(1), draws)
+    assert labels[:2].tolist() == [0, 1]
+    assert 150 < labels[2:].sum() < 250
+    np.testing.assert_array_equal(labels[2:], draws[2:] >= 0.5)
+    first = label_rows(rows, Expectations(np.zeros(2), match), Workers(1))
+    assert not first[2:].any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_kmodes_fills_its_clusters(seed: int) -> None:
+    """As R's klaR does: with ties going to one cluster, 17 to 24 of 20 and 25 were filled."""
+    X = simulate(600, 40, 6, random_state=seed).X.astype(int)
+    table = Dense(X, np.ones(600), np.full(40, 2))
+    problem = Problem(packed(table), uniform_prior(table.n_levels, 0.01, 20), Workers(1))
+    labels = kmodes_labels(problem, 20, np.random.default_rng(seed))
+    assert len(np.unique(labels)) == 20
+
+
+def test_the_papers_first_e_step_knows_nothing_of_the_weights() -> None:
+    """Nine rows of ten in one cluster of the start, both with the same levels: split evenly."""
+    X = np.tile([[0, 1], [1, 0]], (20, 1))
+    table = Dense(X, np.ones(40), np.full(2, 2))
+    prior = uniform_prior(table.n_levels, 0.01, 2)
+    labels = np.array([0] * 36 + [1] * 4)
+    fit = fit_of(table, prior, "paper", init=labels, laps=None, max_iter=1)
+    first = reference_first_elbo(table, labels, prior)
+    assert fit.history.elbos[0] == pytest.approx(first)
+
+
+def reference_first_elbo(table: Dense, labels: np.ndarray, prior: Prior) -> float:
+    """The ELBO after an E step with even weights, on dense arrays."""
+    problem = Problem(packed(table), prior, Workers(1))
+    stats = count_labels(problem.rows, labels, 2, problem.workers)
+    even = Expectations(np.zeros(2), expectations(stats, prior).log_levels)
+    sums = reference.m_step(table, reference.e_step(table, even))
+    return reference.seven_term_elbo(sums, prior)
 
 
 def test_kmodes_finds_modes_that_are_apart() -> None:

@@ -137,7 +137,7 @@ def test_the_file_is_json_of_a_kind_and_version(path: Path) -> None:
     content = json.loads(text)
     assert list(content)[:3] == ["kind", "version", "estimator"]
     assert content["kind"] == "fedmerdel estimator"
-    assert content["version"] == 3
+    assert content["version"] == 4
     assert content["estimator"] == "MerDel"
     assert "Größe 3" in text
     assert text.endswith("}\n")

@@ -222,7 +222,7 @@ def test_a_late_site_joins_by_a_reply() -> None:
     late, brought = federation.step(replies_of(federation, sites.tables))
     assert late.sites == ("s00", "s01", "s02")
     assert brought.stale == ()
-    assert late.prior.n_components == 3 * study.max_clusters
+    assert late.prior.n_components == 3 * study.n_components
     assert late.sums.T.sum() == pytest.approx(600)
     assert brought.move != "taken back"  # of more rows, so lower, and no worse
     assert_never_falls([late.lower_bound, play(late, sites.tables).lower_bound])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,10 +13,12 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, psi
 
 from fedmerdel.sums.elbo import cluster_evidence, elbo
-from fedmerdel.sums.learning import settled
+from fedmerdel.sums.learning import settled, start_prior, while_searching
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.strengths import (
+    HIGHEST,
     LEAST,
+    LOWEST,
     MOST,
     Strengths,
     _slope,
@@ -40,12 +43,12 @@ class Counted(NamedTuple):
     def learning(self) -> Strengths:
         return Strengths.of(self.stats.S, self.prior)
 
-    def at(self, ln_c: np.ndarray) -> Prior:
-        """The prior with these strengths."""
-        return self.learning._prior(self.prior, np.exp(ln_c))
+    def at(self, ln_c: np.ndarray, floor: float = 1.0) -> Prior:
+        """The prior with these strengths, and this floor."""
+        return self.learning._prior(self.prior, np.exp(ln_c), floor)
 
-    def value(self, ln_c: np.ndarray) -> float:
-        return elbo(self.stats, self.at(ln_c))
+    def value(self, ln_c: np.ndarray, ln_d: float = 0.0) -> float:
+        return elbo(self.stats, self.at(ln_c, float(np.exp(ln_d))))
 
 
 def drawn_counts(
@@ -94,9 +97,10 @@ def oracle(counted: Counted, j: int, ln_c: float) -> tuple[float, float]:
 
 
 def slope(counted: Counted, j: int, ln_c: float) -> tuple[float, float, float]:
-    start, stop = (int(at) for at in counted.prior.offsets[j : j + 2])
     learning = counted.learning
-    return _slope(counted.stats.S, learning.shares, learning.floor, start, stop, ln_c)
+    return _slope(
+        counted.stats.S, learning.shares, learning.even, counted.prior.offsets[j : j + 2], ln_c
+    )
 
 
 @many
@@ -126,7 +130,7 @@ def test_a_climb_loses_nothing_and_stays_within_bounds(counted: Counted, seed: i
     ln_c = rng.uniform(np.log(LEAST), np.log(MOST), n_variables)
     common, learning = common_strength(ln_c), counted.learning
     before = ln_c.copy()
-    climb(counted.stats.S, learning.shares, learning.floor, counted.prior.offsets, common, ln_c)
+    climb(counted.stats.S, learning.shares, learning.even, counted.prior.offsets, common, ln_c)
     assert np.all((ln_c >= np.log(LEAST) - 1e-12) & (ln_c <= np.log(MOST) + 1e-12))
     for j in range(n_variables):  # each variable by itself
         last, now = (
@@ -139,7 +143,8 @@ def test_a_climb_loses_nothing_and_stays_within_bounds(counted: Counted, seed: i
 @given(counts(), seeds)
 def test_learning_never_lowers_the_elbo(counted: Counted, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    prior = counted.at(rng.uniform(np.log(LEAST), np.log(MOST), len(counted.prior.n_levels)))
+    ln_c = rng.uniform(np.log(LEAST), np.log(MOST), len(counted.prior.n_levels))
+    prior = counted.at(ln_c, rng.uniform(LOWEST, HIGHEST))
     last = elbo(counted.stats, prior)
     for _ in range(4):
         prior = counted.learning.learn(counted.stats.S, prior)
@@ -147,9 +152,10 @@ def test_learning_never_lowers_the_elbo(counted: Counted, seed: int) -> None:
         assert now >= last - 1e-9 * (1 + abs(last))
         last = now
         assert prior.strength is not None
-        eps = (
-            counted.prior.eps + np.repeat(prior.strength, prior.n_levels) * counted.learning.shares
-        )
+        assert prior.floor is not None
+        assert LOWEST - 1e-12 <= prior.floor <= HIGHEST + 1e-12
+        mixed = np.repeat(prior.strength, prior.n_levels) * counted.learning.shares
+        eps = prior.floor * counted.prior.eps + mixed
         np.testing.assert_allclose(prior.eps, eps, rtol=1e-14)
         assert prior.constant == pytest.approx(reference.strength_density(prior.strength))
 
@@ -162,15 +168,69 @@ def test_what_is_settled_is_the_optimum(L: int, rows: float, seed: int) -> None:
     differ = np.array([0.0, 0.0, 0.05, 0.3, 1.0, 4.0])
     counted = drawn_counts(rng, np.full(6, L), 5, rows, differ)
     found = settled(counted.learning, counted.stats.S, counted.learning.start(counted.prior))
-    bounds = [(np.log(LEAST), np.log(MOST))] * 6
+    bounds = [(np.log(LEAST), np.log(MOST))] * 6 + [(np.log(LOWEST), np.log(HIGHEST))]
     best = -np.inf
     for start in (-3.0, 0.0, 3.0, 8.0):
         tried = minimize(
-            lambda ln_c: -counted.value(ln_c), np.full(6, start), method="L-BFGS-B", bounds=bounds,
+            lambda at: -counted.value(at[:6], at[6]), np.append(np.full(6, start), -1.0),
+            method="L-BFGS-B", bounds=bounds,
             options={"ftol": 1e-14, "gtol": 1e-8, "maxiter": 2000},
         )  # fmt: skip
         best = max(best, -float(tried.fun))
     assert elbo(counted.stats, found) == pytest.approx(best, abs=1e-4)
+
+
+@many
+@given(counts(), st.floats(np.log(LOWEST), np.log(HIGHEST)))
+def test_the_slope_by_the_floor_is_that_of_all_variables(counted: Counted, ln_d: float) -> None:
+    """Against differences of the evidence, written out variable by variable."""
+    learning, offsets, step = counted.learning, counted.prior.offsets, 1e-4
+    mixed = 2.0 * learning.shares
+
+    def evidence(at: float) -> float:
+        total = 0.0
+        for start, stop in pairwise(offsets):
+            eps = np.exp(at) * learning.even[start:stop] + mixed[start:stop]
+            for S in counted.stats.S[:, start:stop]:
+                total += reference.ln_beta(eps + S) - reference.ln_beta(eps)
+        return total
+
+    value, first, _ = _slope(counted.stats.S, learning.even, mixed, offsets, ln_d)
+    size = np.abs(gammaln(counted.stats.S.sum(axis=1) + 1)).sum() + 1
+    assert value == pytest.approx(evidence(ln_d), rel=1e-9, abs=1e-10 * size)
+    numerical = (evidence(ln_d + step) - evidence(ln_d - step)) / (2 * step)
+    assert first == pytest.approx(numerical, rel=1e-4, abs=1e-6 * size)
+
+
+def test_the_floor_is_low_where_clusters_are_pure_and_high_where_they_are_mixed() -> None:
+    rng = np.random.default_rng(3)
+    pure = np.tile([[30.0, 0.0], [0.0, 30.0]], (4, 12))
+    even = rng.binomial(30, 0.5, (8, 12)).astype(float)
+    floors = []
+    for ones in (pure[:, 1::2], even):
+        S = np.stack([30.0 - ones, ones], axis=2).reshape(8, 24)
+        prior = uniform_prior(np.full(12, 2), 0.01, 20)
+        learning = Strengths.of(S, prior)
+        floors.append(settled(learning, S, learning.start(prior)).floor)
+    assert floors[0] == pytest.approx(LOWEST)
+    assert floors[1] == pytest.approx(HIGHEST)
+
+
+def test_a_held_floor_stays() -> None:
+    counted = drawn_counts(np.random.default_rng(0), np.full(6, 2), 4, 50.0, np.ones(6))
+    start = counted.learning.start(counted.prior)
+    found = while_searching(counted.learning).learn(counted.stats.S, start)
+    assert found.floor == start.floor
+    assert counted.learning.learn(counted.stats.S, start).floor != start.floor
+
+
+@pytest.mark.parametrize(("n_variables", "floor"), [(5, 1.0), (30, 2 / 3), (300, 0.5), (1500, 0.2)])
+def test_where_the_floor_starts(n_variables: int, floor: float) -> None:
+    prior = uniform_prior(np.full(n_variables, 2), 0.01, 20)
+    learning = Strengths.of(np.ones((1, 2 * n_variables)), prior)
+    assert learning.start(prior).floor == pytest.approx(floor)
+    assert start_prior(learning, learning.start(prior), 1).floor == pytest.approx(floor / 4)
+    assert start_prior(learning, learning.start(prior), 2).floor == pytest.approx(floor)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -188,7 +248,8 @@ def test_strengths_are_small_where_clusters_differ_and_large_for_noise(seed: int
 @given(counts())
 def test_what_is_learned_contains_the_fixed_prior(counted: Counted) -> None:
     """The evidence is at least the fixed prior's, but for what the hyperprior takes."""
-    found = settled(counted.learning, counted.stats.S, counted.learning.start(counted.prior))
+    learning = counted.learning._replace(floor_held=True)
+    found = settled(learning, counted.stats.S, counted.at(np.zeros(len(counted.prior.n_levels))))
     least = counted.at(np.full(len(counted.prior.n_levels), np.log(LEAST)))
     assert elbo(counted.stats, found) >= elbo(counted.stats, least) - 1e-6
     evidence, least_evidence, fixed = (

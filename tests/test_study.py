@@ -25,7 +25,12 @@ STUDY = Study("frailty", BOOK)
 
 
 def test_defaults() -> None:
-    assert (STUDY.max_clusters, STUDY.recipe, STUDY.laps, STUDY.alpha) == (20, "default", 5, 0.01)
+    assert (STUDY.max_clusters, STUDY.recipe, STUDY.laps, STUDY.alpha) == (
+        "auto",
+        "default",
+        5,
+        0.01,
+    )
     assert STUDY.policy is POLICIES["opensafely"]
     assert (STUDY.prior, STUDY.variable_selection) == ("learned", False)
     assert (STUDY.outcomes, STUDY.row_id, STUDY.labels) == ((), None, ())

@@ -18,7 +18,10 @@ from fedmerdel.sums.prior import Expected, Prior, level_prior
 from fedmerdel.sums.similarity import MergeCriterion
 
 ROW_TOLERANCE = 1e-5
-"""Nats per row that a pass may still add, unless told otherwise."""
+"""Nats per row that passes to come may still add, unless told otherwise, ..."""
+
+MOST_TOLERANCE = 0.5
+"""... and in all: what one nat decides does not depend on how many rows there are."""
 
 PAPER_TOLERANCE = 5e-6
 """Nats in all that a pass may still add in the paper's recipe (appendix G.2)."""
@@ -108,7 +111,7 @@ def chosen_tolerance(
         return absolute_tol
     if tol is None and recipe == "paper":
         return PAPER_TOLERANCE
-    return (ROW_TOLERANCE if tol is None else tol) * total
+    return min(ROW_TOLERANCE * total, MOST_TOLERANCE) if tol is None else tol * total
 
 
 def checked_init(init: Any, recipe: Recipe, max_clusters: MaxClusters, n_rows: int) -> Init:
@@ -142,6 +145,7 @@ def fit_options(estimator: Any, init: Init, total: float, *, thorough: bool = Tr
         tol=chosen_tolerance(estimator.tol, estimator.absolute_tol, estimator.recipe, total),
         max_iter=estimator.max_iter,
         n_init=estimator.n_init,
+        grows=estimator.max_clusters == AUTO and estimator.recipe == "default",
         thorough=thorough,
     )
 

@@ -76,8 +76,8 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         Where a fit starts, or the cluster of each row to start from, numbered from 0.
         None is "divide" for the default recipe and "kmodes" for the paper's.
     tol : float or None, default=None
-        Stop when a pass adds less than this many nats per row. None is 1e-5, or the
-        paper's 5e-6 nats in all for its recipe.
+        Stop when passes to come would add less than this many nats per row. None is 1e-5, and
+        at most half a nat in all, or the paper's 5e-6 nats in all for its recipe.
     absolute_tol : float or None, default=None
         The same in nats for all rows together, instead of `tol`.
     max_iter : int or None, default=None

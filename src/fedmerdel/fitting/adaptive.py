@@ -51,6 +51,10 @@ SMALLEST_HALF = 4.0
 """Rows of a part that is worth cutting off when a sample is divided."""
 
 
+NEXT_TO_NONE = 2
+"""Clusters that are so few that there may be many."""
+
+
 class Limits(NamedTuple):
     """What the search may use.
 
@@ -124,7 +128,7 @@ def _search(
     what that leads to is kept if the ELBO has risen.
     """
     solution = _move(problem, solution, limits, rng, history)
-    while solution.n_clusters == limits.room < limits.max_clusters:
+    while limits.room < limits.max_clusters and _used_up(solution, limits.room):
         limits = limits._replace(room=min(2 * limits.room, limits.max_clusters))
         aside = history.aside()
         tried = _divide(problem, solution, limits.room, rng)
@@ -133,6 +137,14 @@ def _search(
             break
         solution = tried
     return solution, limits.room
+
+
+def _used_up(solution: Solution, room: int) -> bool:
+    """Whether there may be more clusters than there was room for.
+
+    Also where next to none were found: many clusters can be worth what a few of them are not.
+    """
+    return solution.n_clusters == room or solution.n_clusters <= NEXT_TO_NONE
 
 
 def _one_cluster(problem: Problem) -> Solution:
@@ -180,7 +192,7 @@ def _move(
         if solution.elbo <= before:  # splits cost most to propose: once there is nothing to tidy
             # Where room can be made, there is no need to swap.
             swaps = limits.room == limits.max_clusters
-            solution = split_moves(problem, solution, limits.room, swaps, rng, history)
+            solution = split_moves(problem, solution, limits.room, rng, history, swaps=swaps)
         if solution.elbo <= before and limits.thorough:
             solution = tried_merges(problem, solution, history)
         gained, least = solution.elbo - before, limits.tol

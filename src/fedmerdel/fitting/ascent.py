@@ -58,7 +58,7 @@ def settle(
     while True:
         solution, rest = next(passes)
         if rest <= tol or history.n_iter >= max_iter:
-            return solution, rest <= tol
+            return solution, bool(rest <= tol)
 
 
 def _ascend(

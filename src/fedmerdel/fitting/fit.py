@@ -94,8 +94,11 @@ def fit_mixture(
     if n_init is None:
         fits.append(fit_from(0, problem.workers))
         n_init = starts_that_pay(problem.rows, fits[0].history.n_iter)
-    more = range(len(fits), n_init)
-    fits += problem.workers.side_by_side(len(more), lambda at, own: fit_from(more[at], own))
+    done = len(fits)
+    if n_init > done:
+        fits += problem.workers.side_by_side(
+            n_init - done, lambda at, own: fit_from(done + at, own)
+        )
     return max(fits, key=lambda fit: fit.elbo)
 
 
@@ -123,7 +126,7 @@ def _search(
 ) -> tuple[Solution, bool]:
     max_iter = most_passes(problem.rows) if options.max_iter is None else options.max_iter
     most, adaptive = problem.prior.n_components, options.recipe == "default"
-    room, start = min(FIRST_ROOM, most) if adaptive else most, None
+    room, start = min(FIRST_ROOM, most) if options.grows else most, None
     if isinstance(options.init, np.ndarray) or options.init != "divide":
         labels = start_labels(options.init, problem, room, rng)
         room = max(room, int(labels.max()) + 1)

@@ -33,6 +33,7 @@ _LN2_LOW = 1.90821492927058770002e-10
 # double; with 1023 added these bits, shifted up by 52, are the double 2^i.
 _ROUND = 6755399441055744.0 + 1023.0
 _FLOOR = -700.0
+_FAINT = 1e-14  # a share that adds nothing to an overlap, to its last digits
 _C3, _C4, _C5, _C6, _C7, _C8 = (1.0 / math.factorial(i) for i in range(3, 9))
 _C9, _C10, _C11, _C12, _C13 = (1.0 / math.factorial(i) for i in range(9, 14))
 
@@ -193,11 +194,12 @@ def label_pass(
         log_rho_block(codes, base, table, first, first + size, log_rho)
         for i in range(size):
             _subtract_max(log_rho[i])
-            n_equal = 0
-            for k in range(n_clusters):
-                n_equal += log_rho[i, k] == 0.0
-            left = int(draws[first + i] * n_equal)
-            best = 0
+            left, best = 0, 0
+            if draws[first + i] > 0.0:
+                n_equal = 0
+                for k in range(n_clusters):
+                    n_equal += log_rho[i, k] == 0.0
+                left = int(draws[first + i] * n_equal)
             while best + 1 < n_clusters and (log_rho[i, best] != 0.0 or left > 0):
                 left -= log_rho[i, best] == 0.0
                 best += 1
@@ -286,7 +288,7 @@ def overlap_pass(
             for z in range(len(pairs)):
                 x = r[i, pairs[z, 0]]
                 y = r[i, pairs[z, 1]]
-                if x > 1e-300 and y > 1e-300:
+                if x > _FAINT and y > _FAINT:
                     overlap[z] += scale * (x * math.log1p(y / x) + y * math.log1p(x / y))
 
 

@@ -116,9 +116,10 @@ def split_moves(
     problem: Problem,
     solution: Solution,
     max_clusters: int,
-    swaps: bool,
     rng: np.random.Generator,
     history: History,
+    *,
+    swaps: bool = True,
 ) -> Solution:
     """Try all splits that promise a gain together, or else the best one alone.
 

@@ -30,6 +30,9 @@ class Options:
         Most passes over all rows; None bounds the work.
     n_init : int or None
         Starts; None is several where that costs little.
+    grows : bool
+        Whether a search of the default recipe begins with room for few clusters, and makes more
+        as it is used up.
     thorough : bool
         Of the default recipe: try merges that need passes to pay. A site does not: what
         its few rows can't tell apart, all sites' rows together may.
@@ -42,4 +45,5 @@ class Options:
     tol: float
     max_iter: int | None
     n_init: int | None
+    grows: bool = False
     thorough: bool = True

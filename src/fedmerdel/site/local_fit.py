@@ -17,6 +17,7 @@ from fedmerdel.records.collapse import collapse
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.study.priors import centre_learns, site_learns
 from fedmerdel.study.study import Study
+from fedmerdel.sums.components import AUTO
 from fedmerdel.sums.expectations import Expectations, expectations
 from fedmerdel.sums.learning import Learned
 from fedmerdel.sums.merging import local_clusters, merged_sums
@@ -96,6 +97,7 @@ def site_options(study: Study, total: float) -> Options:
         tol=chosen_tolerance(None, None, study.recipe, total),
         max_iter=None,
         n_init=None,
+        grows=study.max_clusters == AUTO and study.recipe == "default",
         thorough=False,
     )
 

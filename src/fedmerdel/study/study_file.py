@@ -15,7 +15,7 @@ from fedmerdel.errors import DataError, FileError, OptionError
 from fedmerdel.study.codebook import Codebook, Kind, Value, Variable, level_text
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy, custom_policy, policy_named
 
-FORMAT = 3
+FORMAT = 4
 """Version of the format, and of what a study's hash covers."""
 
 NEVER = "never"

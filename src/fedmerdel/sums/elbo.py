@@ -17,7 +17,7 @@ from scipy.special import gammaln
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.prior import Prior
-from fedmerdel.sums.special import ln_beta, ln_beta_joined
+from fedmerdel.sums.special import ln_beta, ln_beta_joined, paired_ln_betas
 from fedmerdel.sums.sums import Sums
 
 
@@ -83,7 +83,10 @@ def merge_gains(stats: Sums, prior: Prior, pairs: IntArray, overlap: FloatArray)
     """
     a, b = pairs.T
     single = cluster_evidence(stats.T, stats.S, prior)
-    both = cluster_evidence(stats.T[a] + stats.T[b], stats.S[a] + stats.S[b], prior)
+    S, explained = np.ascontiguousarray(stats.S), prior.explained(np.ones(len(prior.eps)))
+    levels = paired_ln_betas(S, np.ascontiguousarray(pairs), prior.eps, explained, prior.offsets)
+    both = gammaln(prior.alpha + stats.T[a] + stats.T[b]) - gammaln(prior.alpha)
+    both += levels - ln_beta(prior.eps, prior.offsets)
     return np.asarray(both - single[a] - single[b] - overlap)
 
 

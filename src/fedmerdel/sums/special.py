@@ -214,6 +214,25 @@ def joined_ln_betas(
     return out
 
 
+@kernel
+def paired_ln_betas(
+    S: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    pairs: np.ndarray[tuple[int, int], np.dtype[np.int64]],
+    eps: np.ndarray[tuple[int], np.dtype[np.float64]],
+    explained: np.ndarray[tuple[int], np.dtype[np.float64]],
+    offsets: np.ndarray[tuple[int], np.dtype[np.int64]],
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return ``sum_j ln B(eps_j + S_j)`` of the sum of each pair of rows of S: (Z,)."""
+    M, out = len(eps), np.empty(len(pairs))
+    row, work = np.empty(M + len(offsets)), np.empty((4, M + len(offsets)))
+    for z in range(len(pairs)):
+        one, other = S[pairs[z, 0]], S[pairs[z, 1]]
+        for m in range(M):
+            row[m] = eps[m] + explained[m] * (one[m] + other[m])
+        out[z] = _ln_beta(row, work, offsets)
+    return out
+
+
 def ln_beta(eps: FloatArray, offsets: IntArray) -> FloatArray:
     """``sum_j ln B(eps_j)``, B the multivariate beta function: (..., M) to (...)."""
     flat = np.ascontiguousarray(eps, dtype=np.float64).reshape(-1, eps.shape[-1])

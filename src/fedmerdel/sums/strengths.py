@@ -191,14 +191,19 @@ def lower(
     offsets: np.ndarray[tuple[int], np.dtype[np.int64]],
     ln_d: float,
 ) -> float:
-    """Return ln d after a Newton step, unless that lowers the ELBO."""
-    value, first, second = _slope(S, even, mixed, offsets, ln_d)
-    step = _newton(first, second)
-    for _ in range(HALVINGS):
-        tried = min(max(ln_d + step, math.log(LOWEST)), math.log(HIGHEST))
-        if _slope(S, even, mixed, offsets, tried)[0] >= value:
-            return tried
-        step *= 0.5
+    """Return ln d after some Newton steps; none that lowers the ELBO."""
+    low, high = math.log(LOWEST), math.log(HIGHEST)
+    for _ in range(STEPS):
+        value, first, second = _slope(S, even, mixed, offsets, ln_d)
+        step, last = _newton(first, second), ln_d
+        for _ in range(HALVINGS):
+            tried = min(max(last + step, low), high)
+            if tried == last or _slope(S, even, mixed, offsets, tried)[0] >= value:
+                ln_d = tried
+                break
+            step *= 0.5
+        if abs(ln_d - last) < STILL:
+            break
     return ln_d
 
 
@@ -217,18 +222,16 @@ def _slope(
     offsets: np.ndarray[tuple[int], np.dtype[np.int64]],
     ln_c: float,
 ) -> tuple[float, float, float]:
-    """Return the ELBO of some variables at ``eps = rest + c direction``; derivatives by ln c.
-
-    Each variable's direction adds up to 1.
-    """
+    """Return the ELBO of some variables at ``eps = rest + c direction``; derivatives by ln c."""
     c = math.exp(ln_c)
     value, first, second = 0.0, 0.0, 0.0
     for j in range(len(offsets) - 1):
         start, stop = offsets[j], offsets[j + 1]
-        whole = c
+        whole, grows = 0.0, 0.0
         for m in range(start, stop):
-            whole += rest[m]
-        empty, empty_first, empty_second = _terms(whole, 1.0)
+            whole += rest[m] + c * direction[m]
+            grows += direction[m]
+        empty, empty_first, empty_second = _terms(whole, grows)
         empty, empty_first, empty_second = -empty, -empty_first, -empty_second
         for m in range(start, stop):
             term, d, dd = _terms(rest[m] + c * direction[m], direction[m])
@@ -246,7 +249,7 @@ def _slope(
                 value += term
                 first += d
                 second += dd
-            term, d, dd = _terms(whole + total, 1.0)
+            term, d, dd = _terms(whole + total, grows)
             value -= term + empty
             first -= d + empty_first
             second -= dd + empty_second
