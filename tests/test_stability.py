@@ -187,5 +187,5 @@ def test_the_model_is_fitted_and_the_table_its_own() -> None:
 
 def test_fits_that_do_not_converge_are_told_of_once() -> None:
     short = MerDel(8, random_state=0).fit(TABLE.X).set_params(max_iter=1)
-    with pytest.warns(ConvergenceWarning, match="2 of 2 fits not converged after 1 passes"):
+    with pytest.warns(ConvergenceWarning, match="2 of 2 fits not converged: raise max_iter"):
         stability(short, TABLE.X, n_starts=2, n_bootstrap=0)
