@@ -11,8 +11,9 @@ from stepmix.stepmix import StepMix
 from benchmarks.measure import Finding, Report, one_core, seconds
 from fedmerdel import MerDel, bayes_labels, simulate
 
-N_SEEDS = 10
-FASTER = 10.0
+SEEDS = range(4000, 4010)
+N_SEEDS = len(SEEDS)
+FASTER, WORST = 30.0, 10.0
 ARI_GAP = 0.005
 N_CLUSTERS = 12
 
@@ -22,7 +23,7 @@ def run() -> Report:
     MerDel(random_state=0).fit(simulate(20_000, 100, N_CLUSTERS, random_state=99).X)
     measured = []
     with one_core():
-        for seed in range(N_SEEDS):
+        for seed in SEEDS:
             measured.append(_one(seed))
     ours, theirs, gap, clusters, their_gap = np.array(measured).T
     ratio = float(np.median(theirs / ours))
@@ -30,14 +31,14 @@ def run() -> Report:
     rows = [
         [
             str(seed),
-            f"{ours[seed]:.3f}",
-            f"{theirs[seed]:.3f}",
-            f"{theirs[seed] / ours[seed]:.1f}",
-            f"{clusters[seed]:.0f}",
-            f"{gap[seed]:+.4f}",
-            f"{their_gap[seed]:+.4f}",
+            f"{ours[at]:.3f}",
+            f"{theirs[at]:.3f}",
+            f"{theirs[at] / ours[at]:.1f}",
+            f"{clusters[at]:.0f}",
+            f"{gap[at]:+.4f}",
+            f"{their_gap[at]:+.4f}",
         ]
-        for seed in range(N_SEEDS)
+        for at, seed in enumerate(SEEDS)
     ]
     return Report(
         [
@@ -49,9 +50,9 @@ def run() -> Report:
             ),
             Finding(
                 "the same, least of ten tables",
-                f"at least {FASTER:.0f}",
+                f"at least {WORST:.0f}",
                 f"{(theirs / ours).min():.1f}",
-                bool((theirs / ours).min() >= FASTER),
+                bool((theirs / ours).min() >= WORST),
             ),
             Finding(
                 "ARI below the Bayes labels', worst of ten",
@@ -68,9 +69,10 @@ def run() -> Report:
         ],
         ["seed", "MerDel s", "StepMix s", "ratio", "clusters", "ARI gap", "StepMix ARI gap"],
         rows,
-        "MerDel starts from 20 possible clusters and int64 data, conversion included; StepMix "
-        "(measurement 'binary', its fastest) is given the true 12. Gap: Bayes labels' ARI less "
-        "the method's.",
+        "MerDel with default options, int64 data, conversion included; StepMix (measurement "
+        "'binary', its fastest) is given the true 12 and one start. Gap: Bayes labels' ARI less "
+        "the method's. The tables are other ones than those that the engine was timed on while it "
+        "was made.",
     )
 
 
@@ -78,7 +80,7 @@ def _one(seed: int) -> tuple[float, float, float, float, float]:
     table = simulate(20_000, 100, N_CLUSTERS, random_state=seed)
     X = table.X.astype(np.int64)
     best = adjusted_rand_score(table.labels, bayes_labels(table))
-    ours = MerDel(max_clusters=20, random_state=seed)
+    ours = MerDel(random_state=seed)
     theirs = StepMix(
         n_components=N_CLUSTERS,
         measurement="binary",
