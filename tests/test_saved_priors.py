@@ -35,7 +35,7 @@ def test_a_loaded_model_is_the_same_to_the_last_bit(model: MerDel, tmp_path: Pat
     loaded = MerDel.load(tmp_path / "model.json")
     for name in ("predict", "predict_proba", "score_samples"):
         np.testing.assert_array_equal(getattr(loaded, name)(X), getattr(model, name)(X))
-    for name in ("selection_probability_", "selected_", "weights_", "strengths_"):
+    for name in ("selection_probability_", "selected_", "weights_", "strengths_", "floor_"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
     for one, other in zip(loaded.credible_intervals(), model.credible_intervals(), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -85,13 +85,14 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         not the passes: 1,000, and more on a small table, where they cost next to nothing.
     n_init : int or None, default=None
         Fits from different starts; the one with the highest ELBO is kept. None is 1, and up
-        to 4 on small tables, where they cost little.
+        to 4 on small tables, where they cost little, but not for recipe "paper".
     prior : {"learned", "fixed"}, float, array or None, default=None
         Dirichlet parameters of the levels. "fixed" is the paper's 1 / L for each of L
-        levels. "learned" adds to it, for each variable, as many rows' worth of the whole
-        table as make the ELBO highest (`strengths_`). A number is for every level; an array
-        has one for each variable or for each level, flat or a list of arrays. None is
-        "learned", but "fixed" with recipe "paper" or with `variable_selection`.
+        levels. "learned" takes a share of it (`floor_`) and adds, for each variable, rows'
+        worth of the whole table (`strengths_`), as much of both as makes the ELBO highest. A
+        number is for every level; an array has one for each variable or for each level, flat or
+        a list of arrays. None is "learned", but "fixed" with recipe "paper" or with
+        `variable_selection`.
     variable_selection : bool, default=False
         Select variables as the paper does (appendices A and B): each has a probability of
         telling clusters apart, and is left out of the clusters by what is missing to 1.
@@ -138,6 +139,9 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     strengths_ : float64 array (P,) or None
         What a learned prior has learned: rows' worth of the whole table that each cluster
         is mixed with. Near 0 where clusters differ much, large for noise.
+    floor_ : float or None
+        The share of the fixed prior that a learned one keeps, 0.02 to 1: small where clusters
+        are small and pure.
     n_iter_ : int
         Passes over all rows.
     converged_ : bool
@@ -361,6 +365,7 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         self.weights_ = predictive.mean_weights(stats, prior)
         self.level_probabilities_ = self._by_variable(predictive.mean_levels(stats, prior))
         self.strengths_ = prior.strength
+        self.floor_ = prior.floor
         included = prior.inclusion
         self.selection_probability_: FloatArray = (
             expit(log_odds(stats.S, prior)) if included is None else included

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,7 +178,8 @@ def make_trial(model: MerDel, X: Any, sample_weight: Any = None, *, known: bool 
     rows, became = collapse(encode(table, codebook, sample_weight, owner=type(model).__name__))
     total = float(rows.weights.sum())
     init = checked_init(model.init, model.recipe, model.max_clusters, rows.n_rows)
-    options = fit_options(model, init, total)
+    # These fits are starts themselves: each is one, unless the estimator says otherwise.
+    options = replace(fit_options(model, init, total), n_init=model.n_init or 1)
     entropy = int(seed.randint(2**31 - 1))
     return Trial(repack(rows), became, *fit_prior(model, codebook), options, entropy)
 

@@ -1,9 +1,10 @@
 """The default recipe: divide one cluster on a small sample, then search on growing ones.
 
 Structure is searched where it is cheap. A sample of the rows is divided into as many
-clusters as there may be, whether each cut pays or not: twenty clusters can be worth
+clusters as there is room for, whether each cut pays or not: twenty clusters can be worth
 what no two of them are. Then clusters that are one after all are merged, those that only
-collect leftovers are deleted, and what still holds two is split, by the ELBO. The result
+collect leftovers are deleted, and what still holds two is split, by the ELBO; where all
+room is used, clusters are cut into twice as many, and the search goes on. The result
 starts the same search on a sample eight times as large, and so on to all rows, where
 little is left to do but a few passes.
 """

@@ -88,7 +88,7 @@ def fit_mixture(
         with watched.part(start) as part:
             return _fit_once(from_here, options, seeds[start], part)
 
-    n_init = options.n_init
+    n_init = 1 if options.recipe == "paper" and options.n_init is None else options.n_init
     seeds = seed.spawn(MOST_STARTS if n_init is None else n_init)
     fits: list[Fit] = []
     if n_init is None:

@@ -29,7 +29,7 @@ class Options:
     max_iter : int or None
         Most passes over all rows; None bounds the work.
     n_init : int or None
-        Starts; None is several where that costs little.
+        Starts; None is several where that costs little, and one for the paper's recipe.
     grows : bool
         Whether a search of the default recipe begins with room for few clusters, and makes more
         as it is used up.

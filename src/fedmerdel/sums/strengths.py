@@ -1,14 +1,16 @@
 """The learned prior: how closely the clusters keep to the whole population, variable by variable.
 
-    eps_jl = eps0_jl + c_j f_jl
+    eps_jl = d / L_j + c_j f_jl
 
-with f_j the shares of the levels among all rows, eps0 the fixed prior, and a strength c_j
-that maximises the ELBO, given the statistics: c_j rows' worth of the population are mixed
-into each cluster. A variable that differs between clusters asks for a small c_j, noise for a
-large one, and c_j = 0 is the fixed prior, so that what is learned contains it. The fixed part
-also keeps every eps_jl away from 0, where E[ln phi] of a level not yet seen in a cluster
-would be so low that no row with it could ever enter. A log-normal hyperprior around a common
-strength, itself learned, holds variables back about which the clusters say little.
+with f_j the shares of the levels among all rows, strengths c_j and a floor d, common to all
+variables, that maximise the ELBO, given the statistics: c_j rows' worth of the population are
+mixed into each cluster, and d of an even row. A variable that differs between clusters asks for
+a small c_j, noise for a large one. Small, pure clusters ask for a small d; d = 1 with c_j = 0 is
+the fixed prior, so that what is learned contains it. The floor also keeps every eps_jl away from
+0, where E[ln phi] of a level not yet seen in a cluster would be so low that no row with it could
+ever enter: so it has a least value, and is held while clusters are searched. A log-normal
+hyperprior around a common strength, itself learned, holds variables back about which the
+clusters say little.
 """
 
 from __future__ import annotations
@@ -78,6 +80,8 @@ class Strengths(NamedTuple):
         The fixed prior: ``1 / L_j``.
     shares : float64 array (M,)
         ``f_jl``: the share of each level among all rows.
+    floor_held : bool
+        Whether the floor stays as it is.
     """
 
     even: FloatArray
