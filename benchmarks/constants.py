@@ -64,6 +64,7 @@ CONSTANTS = tuple(
         ("fitting.fit", "START_WORK", (1e6, 1e8), "fits"),
         ("fitting.fit", "FEW_PASSES", (5, 80), "fits"),
         ("fitting.fit", "MOST_STARTS", (1, 12), "fits"),
+        ("fitting.adaptive", "NEARLY_ALL", (0.7, 1.0), "room"),
         ("sums.components", "FIRST_ROOM", (5, 80), "room"),
         ("fitting.adaptive", "CLIMB_SHARE", (0.0, 1.0), "fits"),
         ("fitting.adaptive", "DIVIDE_STEPS", (1, 8), "fits"),

@@ -52,6 +52,10 @@ SMALLEST_HALF = 4.0
 """Rows of a part that is worth cutting off when a sample is divided."""
 
 
+NEARLY_ALL = 0.9
+"""Share of the room that is as good as all of it: a search that is short of room may end with a
+cluster or two less."""
+
 NEXT_TO_NONE = 2
 """Clusters that are so few that there may be many."""
 
@@ -145,7 +149,7 @@ def _used_up(solution: Solution, room: int) -> bool:
 
     Also where next to none were found: many clusters can be worth what a few of them are not.
     """
-    return solution.n_clusters == room or solution.n_clusters <= NEXT_TO_NONE
+    return solution.n_clusters >= NEARLY_ALL * room or solution.n_clusters <= NEXT_TO_NONE
 
 
 def _one_cluster(problem: Problem) -> Solution:
