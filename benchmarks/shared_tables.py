@@ -67,8 +67,9 @@ def wide_sparse(seed: int, n_rows: int = 2500) -> Split:
 def _csv(path: str, leave: tuple[str, ...] = ()) -> Callable[[], pd.DataFrame]:
     def load() -> pd.DataFrame:
         table = pd.read_csv(FOLDER / path, na_values="?")
-        names = [name for name in table if str(name).lower() not in leave]
-        return pd.DataFrame({name: _coarse(table[name]) for name in names})
+        columns = {n: _coarse(table[n]) for n in table if str(n).lower() not in leave}
+        few = {name: column for name, column in columns.items() if column.nunique() <= MOST_LEVELS}
+        return pd.DataFrame(few)
 
     return load
 
