@@ -114,7 +114,7 @@ class Strengths(NamedTuple):
         if self.floor_held:
             return self._prior(prior, strength, prior.floor)
         mixed = np.repeat(strength, prior.n_levels) * self.shares
-        floor = lower(S, self.even, mixed, prior.offsets, math.log(prior.floor))
+        floor = climb_floor(S, self.even, mixed, prior.offsets, math.log(prior.floor))
         return self._prior(prior, strength, math.exp(floor))
 
     def _prior(self, prior: Prior, strength: FloatArray, floor: float) -> Prior:
@@ -162,60 +162,58 @@ def climb(
     common: float,
     ln_c: np.ndarray[tuple[int], np.dtype[np.float64]],
 ) -> None:
-    """Newton steps on ln c_j of each variable, in place; none that lowers the ELBO."""
-    low, high = math.log(LEAST), math.log(MOST)
+    """Climb in ln c_j of each variable by itself, in place."""
+    around, low, high = (common, 1.0 / SPREAD**2), math.log(LEAST), math.log(MOST)
     for j in range(len(ln_c)):
-        own = offsets[j : j + 2]
-        for _ in range(STEPS):
-            value, first, second = _slope(S, shares, floor, own, ln_c[j])
-            apart = (ln_c[j] - common) / SPREAD
-            value -= 0.5 * apart * apart
-            first -= apart / SPREAD
-            second -= 1.0 / SPREAD**2
-            step = _newton(first, second)
-            moved = False
-            for _ in range(HALVINGS):
-                tried = min(max(ln_c[j] + step, low), high)
-                apart = (tried - common) / SPREAD
-                reached = _slope(S, shares, floor, own, tried)[0] - 0.5 * apart * apart
-                if reached >= value:
-                    moved = tried != ln_c[j]
-                    ln_c[j] = tried
-                    break
-                step *= 0.5
-            if not moved or abs(step) < STILL:
-                break
+        ln_c[j] = _newton(S, shares, floor, offsets[j : j + 2], around, low, high, ln_c[j])
 
 
 @kernel
-def lower(
+def climb_floor(
     S: np.ndarray[tuple[int, int], np.dtype[np.float64]],
     even: np.ndarray[tuple[int], np.dtype[np.float64]],
     mixed: np.ndarray[tuple[int], np.dtype[np.float64]],
     offsets: np.ndarray[tuple[int], np.dtype[np.int64]],
     ln_d: float,
 ) -> float:
-    """Return ln d after some Newton steps; none that lowers the ELBO."""
+    """Climb in ln d, of all variables together; no hyperprior holds it."""
     low, high = math.log(LOWEST), math.log(HIGHEST)
-    for _ in range(STEPS):
-        value, first, second = _slope(S, even, mixed, offsets, ln_d)
-        step, last = _newton(first, second), ln_d
-        for _ in range(HALVINGS):
-            tried = min(max(last + step, low), high)
-            if tried == last or _slope(S, even, mixed, offsets, tried)[0] >= value:
-                ln_d = tried
-                break
-            step *= 0.5
-        if abs(ln_d - last) < STILL:
-            break
-    return ln_d
+    return _newton(S, even, mixed, offsets, (0.0, 0.0), low, high, ln_d)
 
 
 @kernel
-def _newton(first: float, second: float) -> float:
-    """Return the step that two derivatives ask for, if it is not too long."""
-    step = -first / second if second < 0.0 else math.copysign(LONGEST, first)
-    return min(max(step, -LONGEST), LONGEST)
+def _newton(
+    S: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    direction: np.ndarray[tuple[int], np.dtype[np.float64]],
+    rest: np.ndarray[tuple[int], np.dtype[np.float64]],
+    offsets: np.ndarray[tuple[int], np.dtype[np.int64]],
+    around: tuple[float, float],
+    low: float,
+    high: float,
+    at: float,
+) -> float:
+    """Return ``at`` after some Newton steps on the ELBO along ln c; none that lowers it.
+
+    ``around`` has the mean and the precision of a normal hyperprior of ln c.
+    """
+    mean, precision = around
+    for _ in range(STEPS):
+        value, first, second = _slope(S, direction, rest, offsets, at)
+        value -= 0.5 * precision * (at - mean) ** 2
+        first -= precision * (at - mean)
+        second -= precision
+        step = -first / second if second < 0.0 else math.copysign(LONGEST, first)
+        step, last = min(max(step, -LONGEST), LONGEST), at
+        for _ in range(HALVINGS):
+            tried = min(max(last + step, low), high)
+            reached = _slope(S, direction, rest, offsets, tried)[0]
+            if reached - 0.5 * precision * (tried - mean) ** 2 >= value:
+                at = tried
+                break
+            step *= 0.5
+        if abs(at - last) < STILL:
+            break
+    return at
 
 
 @kernel
