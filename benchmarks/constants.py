@@ -73,6 +73,7 @@ CONSTANTS = tuple(
         ("fitting.moves", "HORIZON", (2, 40), "moves"),
         ("fitting.moves", "HALVES_STEPS", (2, 24), "fits"),
         ("fitting.moves", "SMALL_CLUSTER", (0.0125, 0.2), "fits"),
+        ("fitting.moves", "DYING", (0.1, 10.0), "fits"),
         ("fitting.halving", "POWER_STEPS", (1, 16), "fits"),
         ("fitting.halving", "FIRM", (0.75, 12.0), "fits"),
         ("fitting.halving", "RARE", (1.0, 16.0), "fits"),

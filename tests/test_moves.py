@@ -83,6 +83,20 @@ def test_leftovers_are_deleted(seed: int) -> None:
     assert after.n_clusters == 3
 
 
+def test_dying_clusters_are_deleted_together() -> None:
+    """Three shadows of groups, each with half a row."""
+    problem, history = three_groups(0, 9), History(N)
+    sure = solved(problem, GROUP)
+    shadow = sure.stats.take(np.array([0, 0, 1]))
+    shadow = shadow._replace(T=shadow.T * 0.0025, S=shadow.S * 0.0025)
+    stats, prior = sure.stats.joined(shadow), sure.prior
+    before = Solution(expectations(stats, prior), stats, elbo(stats, prior), prior)
+    after = delete_moves(problem, before, history)
+    check(problem, before, after, history)
+    assert [move.clusters for move in history.moves] == [(3, 4, 5)]
+    assert after.n_clusters == 3
+
+
 def test_large_clusters_are_not_deleted() -> None:
     problem, history = three_groups(0, 6), History(N)
     before = solved(problem, GROUP)

@@ -37,6 +37,10 @@ SMALL_CLUSTER = 0.05
 """Clusters under this share of the rows may be deleted, as in the paper."""
 
 
+DYING = 1.0
+"""Clusters of fewer rows than this may be deleted together."""
+
+
 class Splits(NamedTuple):
     """What splitting each of K clusters would bring, for the rows labelled with it.
 
@@ -100,16 +104,25 @@ def tried_merges(problem: Problem, solution: Solution, history: History) -> Solu
 
 
 def delete_moves(problem: Problem, solution: Solution, history: History) -> Solution:
-    """Try to delete the small cluster whose rows would lose least without it."""
+    """Try to delete the small cluster whose rows would lose least without it.
+
+    Clusters that are dying go together: one by one, each would take a pass.
+    """
     T = solution.stats.T
     small = np.flatnonzero(T < SMALL_CLUSTER * T.sum())
     if solution.n_clusters < 2 or len(small) == 0:
         return solution
     bounds = delete_bounds(problem, solution.stats, solution.prior)
-    k = int(small[np.argmax(bounds[small])])
-    if bounds[k] <= 0:
+    best = small[np.argmax(bounds[small])]
+    if bounds[best] <= 0:
         return solution
-    return _try(problem, solution, solution.stats.without(k), "delete", (k,), history)
+    dying = small[(bounds[small] > 0) & (T[small] < DYING)]
+    tried = solution
+    if len(dying) > 1:
+        tried = _try_deletion(problem, solution, dying, history)
+    if tried is solution:
+        tried = _try_deletion(problem, solution, np.array([best]), history)
+    return tried
 
 
 def split_moves(
@@ -176,6 +189,13 @@ def _candidate_merges(
     Q = overlaps(problem.rows, solution.theta, pairs, problem.workers)
     order = np.argsort(Q - at_most, kind="stable")
     return pairs[order], (at_most - Q)[order], Q[order]
+
+
+def _try_deletion(
+    problem: Problem, solution: Solution, chosen: IntArray, history: History
+) -> Solution:
+    clusters = tuple(int(k) for k in chosen)
+    return _try(problem, solution, solution.stats.without(chosen), "delete", clusters, history)
 
 
 def _try_splits(
