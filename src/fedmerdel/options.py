@@ -23,6 +23,10 @@ ROW_TOLERANCE = 1e-5
 MOST_TOLERANCE = 0.5
 """... and in all: what one nat decides does not depend on how many rows there are."""
 
+SITE_TOLERANCE = 1e-3
+"""The same at a site that is one of several, where the last passes lose what the centre can use:
+clusters that few rows do not pay for, all sites' rows together may."""
+
 PAPER_TOLERANCE = 5e-6
 """Nats in all that a pass may still add in the paper's recipe (appendix G.2)."""
 
@@ -104,14 +108,21 @@ def checked_seed(random_state: Any) -> np.random.RandomState:
 
 
 def chosen_tolerance(
-    tol: float | None, absolute_tol: float | None, recipe: Recipe, total: float
+    tol: float | None,
+    absolute_tol: float | None,
+    recipe: Recipe,
+    total: float,
+    *,
+    at_site: bool = False,
 ) -> float:
-    """Return the tolerance in nats for rows of this total weight."""
+    """Return the tolerance in nats for rows of this total weight, at a site or of one table."""
     if absolute_tol is not None:
         return absolute_tol
     if tol is None and recipe == "paper":
         return PAPER_TOLERANCE
-    return min(ROW_TOLERANCE * total, MOST_TOLERANCE) if tol is None else tol * total
+    if tol is not None:
+        return tol * total
+    return SITE_TOLERANCE * total if at_site else min(ROW_TOLERANCE * total, MOST_TOLERANCE)
 
 
 def checked_init(init: Any, recipe: Recipe, max_clusters: MaxClusters, n_rows: int) -> Init:
@@ -135,18 +146,20 @@ def checked_init(init: Any, recipe: Recipe, max_clusters: MaxClusters, n_rows: i
     return labels.astype(np.int64)
 
 
-def fit_options(estimator: Any, init: Init, total: float, *, thorough: bool = True) -> Options:
-    """Return how an estimator fits rows of this total weight."""
+def fit_options(estimator: Any, init: Init, total: float, *, at_site: bool = False) -> Options:
+    """Return how an estimator fits rows of this total weight, at a site or of one table."""
+    recipe: Recipe = estimator.recipe
+    tolerances = estimator.tol, estimator.absolute_tol
     return Options(
-        recipe=estimator.recipe,
+        recipe=recipe,
         init=init,
         laps=estimator.laps,
         merge_criterion=estimator.merge_criterion,
-        tol=chosen_tolerance(estimator.tol, estimator.absolute_tol, estimator.recipe, total),
+        tol=chosen_tolerance(*tolerances, recipe, total, at_site=at_site),
         max_iter=estimator.max_iter,
-        n_init=estimator.n_init,
-        grows=estimator.max_clusters == AUTO and estimator.recipe == "default",
-        thorough=thorough,
+        n_init=1 if at_site and estimator.n_init is None else estimator.n_init,
+        grows=estimator.max_clusters == AUTO and recipe == "default",
+        thorough=not at_site,
     )
 
 

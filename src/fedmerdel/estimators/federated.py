@@ -74,7 +74,8 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         Of the fit at each site; see `MerDel`. `merge_criterion` also serves the paper's
         searches, "greedy" and "random".
     n_init : int or None, default=None
-        Starts at each site; see `MerDel`.
+        Starts at each site; None is 1: clusters that one more start would give up may be
+        just what the centre can use.
     prior, variable_selection
         See `MerDel`. A learned prior is learned at each site, and by the centre from the sum
         of their statistics; variables are selected by what the sites selected.
@@ -314,7 +315,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
     ) -> LocalFit:
         total = float(rows.weights.sum())
         init: Init = "divide" if self.recipe == "default" else "kmodes"
-        options = fit_options(self, init, total, thorough=False)
+        options = fit_options(self, init, total, at_site=True)
         prior = study_prior(study, study.n_components)
         with shown(self.verbose, rows.n_rows, total) as watch:
             return fit_rows(rows, prior, site_learns(study), options, seed, workers, watch)

@@ -94,9 +94,9 @@ def site_options(study: Study, total: float) -> Options:
         init="divide" if study.recipe == "default" else "kmodes",
         laps=study.laps,
         merge_criterion=study.merge_criterion,
-        tol=chosen_tolerance(None, None, study.recipe, total),
+        tol=chosen_tolerance(None, None, study.recipe, total, at_site=True),
         max_iter=None,
-        n_init=None,
+        n_init=1,
         grows=study.max_clusters == AUTO and study.recipe == "default",
         thorough=False,
     )
