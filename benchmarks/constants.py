@@ -60,7 +60,7 @@ CONSTANTS = tuple(
         ("fitting.adaptive", "CLIMB", (0.02, 0.5), "fits"),
         ("fitting.ascent", "SLOW", (0.5, 0.95), "narrow"),
         ("fitting.ascent", "SLOW_PASSES", (1, 8), "narrow"),
-        ("fitting.ascent", "WINDOW", (1, 9), "narrow"),
+        ("fitting.ascent", "WINDOW", (2, 30), "narrow"),
         ("fitting.fit", "START_WORK", (1e6, 1e8), "fits"),
         ("fitting.fit", "FEW_PASSES", (5, 80), "fits"),
         ("fitting.fit", "MOST_STARTS", (1, 12), "fits"),

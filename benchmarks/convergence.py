@@ -18,7 +18,7 @@ from fedmerdel.fitting import adaptive, ascent
 from fedmerdel.fitting.solution import Problem, Solution, em_step
 
 PLAIN_PASSES = 20_000
-SECONDS = 90.0
+SECONDS = 30.0
 """Plain passes on one table go on for so long at most."""
 
 STILL = 1e-7
@@ -53,7 +53,7 @@ def run() -> Report:
     header = ["table", "rows x columns", "clusters", "passes", "CPU s", "allowed s",
               "ELBO above plain passes (how many)"]  # fmt: skip
     note = (
-        "Plain passes: from where the fit first settles, with the prior learned on, to 20,000, to "
+        "Plain passes: from where the fit (its first start) first settles, with the prior learned on, to 20,000, to "
         f"{SECONDS:.0f} s, or until one adds under {STILL:g} nats. Seconds are of one fit with the "
         "kernels compiled, all its starts together."
     )
@@ -70,12 +70,11 @@ def _fit(kept: Any) -> tuple[MerDel, float, bool, tuple[Problem, Solution]]:
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        MerDel(random_state=SEED).fit(kept)  # compiles
-        began = time.process_time()
-        model = MerDel(random_state=SEED).fit(kept)
-        took = time.process_time() - began
+        MerDel(random_state=SEED).fit(kept[:500])  # compiles
         with instead(adaptive, "settle", noted):
-            MerDel(random_state=SEED, n_init=1).fit(kept)
+            began = time.process_time()
+            model = MerDel(random_state=SEED).fit(kept)
+            took = time.process_time() - began
     failed = any(issubclass(each.category, ConvergenceWarning) for each in said)
     return model, took, failed, begun[0]
 

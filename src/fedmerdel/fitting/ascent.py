@@ -24,9 +24,9 @@ SLOW = 0.8
 SLOW_PASSES = 2
 """... so many times in a row."""
 
-WINDOW = 3
-"""Stretches that together must add less than the tolerance at the end. One that adds little
-says nothing: the next may find the slow direction."""
+WINDOW = 8
+"""Stretches that together must add less than the tolerance at the end. A few that add little
+say nothing: there are plateaus from which passes rise by many nats again."""
 
 LEAST_PASSES = 1000
 """Passes that every fit may make, ..."""
