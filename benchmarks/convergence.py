@@ -53,8 +53,8 @@ def run() -> Report:
     header = ["table", "rows x columns", "clusters", "passes", "CPU s", "allowed s",
               "ELBO above plain passes (how many)"]  # fmt: skip
     note = (
-        "Plain passes: from where the fit (its first start) first settles, with the prior learned on, to 20,000, to "
-        f"{SECONDS:.0f} s, or until one adds under {STILL:g} nats. Seconds are of one fit with the "
+        "Plain passes: from where the fit's first start first settles, with the prior learned on, "
+        f"to 20,000, to {SECONDS:.0f} s, or until one adds under {STILL:g} nats. Seconds are of one fit with the "
         "kernels compiled, all its starts together."
     )
     return Report(findings, header, rows, note if rows else "The tables were not found.")
