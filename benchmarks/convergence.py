@@ -54,8 +54,8 @@ def run() -> Report:
               "ELBO above plain passes (how many)"]  # fmt: skip
     note = (
         "Plain passes: from where the fit's first start first settles, with the prior learned on, "
-        f"to 20,000, to {SECONDS:.0f} s, or until one adds under {STILL:g} nats. Seconds are of one "
-        "fit with the kernels compiled, all its starts together."
+        f"to 20,000, to {SECONDS:.0f} s, or until one adds under {STILL:g} nats. Seconds are of "
+        "one fit with the kernels compiled, all its starts together."
     )
     return Report(findings, header, rows, note if rows else "The tables were not found.")
 
