@@ -24,7 +24,7 @@ SLOW = 0.8
 SLOW_PASSES = 2
 """... so many times in a row."""
 
-WINDOW = 8
+WINDOW = 6
 """Stretches that together must add less than the tolerance at the end. A few that add little
 say nothing: there are plateaus from which passes rise by many nats again."""
 
