@@ -79,6 +79,8 @@ CONSTANTS = tuple(
         ("fitting.halving", "RARE", (1.0, 16.0), "fits"),
         ("options", "ROW_TOLERANCE", (1e-6, 1e-4), "fits"),
         ("options", "SITE_TOLERANCE", (1e-5, 1e-2), "sites"),
+        ("options", "SITE_START_ROWS", (500, 8000), "sites"),
+        ("options", "SITE_MOST_STARTS", (1, 12), "sites"),
         ("sums.strengths", "STEPS", (1, 12), "fits"),
         ("sums.strengths", "LONGEST", (0.4, 6.0), "fits"),
         ("sums.strengths", "STILL", (0.0025, 0.04), "fits"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from fedmerdel import (
 )
 from fedmerdel.fitting import fit as fitting
 from fedmerdel.fitting.fit import starts_that_pay
+from fedmerdel.options import site_starts
 from fedmerdel.sums.components import (
     AUTO_COMPONENTS,
     FIRST_ROOM,
@@ -152,3 +154,11 @@ def test_default_starts_are_as_many_as_pay_and_the_best_is_kept(
     one = MerDel(random_state=0).fit(X)
     assert one.lower_bound_ == MerDel(random_state=0, n_init=1).fit(X).lower_bound_
     assert one.lower_bound_ <= four.lower_bound_
+
+
+@pytest.mark.parametrize(
+    ("rows", "recipe", "starts"),
+    [(100, "default", 4), (700, "default", 2), (5000, "default", 1), (100, "paper", 1)],
+)
+def test_small_sites_have_several_starts(rows: int, recipe: Any, starts: int) -> None:
+    assert site_starts(float(rows), recipe) == starts

@@ -27,6 +27,12 @@ SITE_TOLERANCE = 1e-3
 """The same at a site that is one of several, where the last passes lose what the centre can use:
 clusters that few rows do not pay for, all sites' rows together may."""
 
+SITE_START_ROWS = 2000
+"""A site with fewer rows fits from several starts, as many as have so many rows together ..."""
+
+SITE_MOST_STARTS = 4
+"""... but no more than this."""
+
 PAPER_TOLERANCE = 5e-6
 """Nats in all that a pass may still add in the paper's recipe (appendix G.2)."""
 
@@ -125,6 +131,17 @@ def chosen_tolerance(
     return SITE_TOLERANCE * total if at_site else min(ROW_TOLERANCE * total, MOST_TOLERANCE)
 
 
+def site_starts(total: float, recipe: Recipe) -> int:
+    """Return from how many starts a site fits rows of this total weight: few rows need more.
+
+    Fewer than one table of that size has: the start with the highest ELBO of a site's own has
+    fewer clusters than the centre can use. The paper's recipe has one.
+    """
+    if recipe == "paper":
+        return 1
+    return min(max(SITE_START_ROWS // max(int(total), 1), 1), SITE_MOST_STARTS)
+
+
 def checked_init(init: Any, recipe: Recipe, max_clusters: MaxClusters, n_rows: int) -> Init:
     """Return where to start: the recipe's own start for None, or labels as int64."""
     if init is None:
@@ -149,6 +166,9 @@ def checked_init(init: Any, recipe: Recipe, max_clusters: MaxClusters, n_rows: i
 def fit_options(estimator: Any, init: Init, total: float, *, at_site: bool = False) -> Options:
     """Return how an estimator fits rows of this total weight, at a site or of one table."""
     recipe: Recipe = estimator.recipe
+    n_init = estimator.n_init
+    if at_site and n_init is None:
+        n_init = site_starts(total, recipe)
     tolerances = estimator.tol, estimator.absolute_tol
     return Options(
         recipe=recipe,
@@ -157,7 +177,7 @@ def fit_options(estimator: Any, init: Init, total: float, *, at_site: bool = Fal
         merge_criterion=estimator.merge_criterion,
         tol=chosen_tolerance(*tolerances, recipe, total, at_site=at_site),
         max_iter=estimator.max_iter,
-        n_init=1 if at_site and estimator.n_init is None else estimator.n_init,
+        n_init=n_init,
         grows=estimator.max_clusters == AUTO and recipe == "default",
         thorough=not at_site,
     )

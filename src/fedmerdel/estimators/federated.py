@@ -74,8 +74,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         Of the fit at each site; see `MerDel`. `merge_criterion` also serves the paper's
         searches, "greedy" and "random".
     n_init : int or None, default=None
-        Starts at each site; None is 1: clusters that one more start would give up may be
-        just what the centre can use.
+        Starts at each site. None is 1, and up to 4 at sites with fewer than 2,000 rows.
     prior, variable_selection
         See `MerDel`. A learned prior is learned at each site, and by the centre from the sum
         of their statistics; variables are selected by what the sites selected.

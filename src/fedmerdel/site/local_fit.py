@@ -12,7 +12,7 @@ from fedmerdel.fitting.history import History
 from fedmerdel.fitting.options import Options
 from fedmerdel.fitting.passes import Workers, expect_and_count, overlap_matrix
 from fedmerdel.fitting.solution import Problem, em_step, make_problem
-from fedmerdel.options import chosen_tolerance
+from fedmerdel.options import chosen_tolerance, site_starts
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.study.priors import centre_learns, site_learns
@@ -96,7 +96,7 @@ def site_options(study: Study, total: float) -> Options:
         merge_criterion=study.merge_criterion,
         tol=chosen_tolerance(None, None, study.recipe, total, at_site=True),
         max_iter=None,
-        n_init=1,
+        n_init=site_starts(total, study.recipe),
         grows=study.max_clusters == AUTO and study.recipe == "default",
         thorough=False,
     )
