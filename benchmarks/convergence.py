@@ -55,7 +55,8 @@ def run() -> Report:
     note = (
         "Plain passes: from where the fit's first start first settles, with the prior learned on, "
         f"to 20,000, to {SECONDS:.0f} s, or until one adds under {STILL:g} nats. Seconds are of "
-        "one fit with the kernels compiled, all its starts together."
+        "one fit with the kernels compiled, all its starts together. How long "
+        "passes go on was changed after two runs on these splits."
     )
     return Report(findings, header, rows, note if rows else "The tables were not found.")
 

@@ -72,7 +72,7 @@ def run() -> Report:
                 )
             )
     header = ["table", "prior", "seed", "sites", "pooled (clusters)", "one-shot (clusters)", "loss"]
-    note = "" if rows else "The tables are not part of the project; none were found."
+    note = "How sites fit was chosen on these splits." if rows else "None of the tables was found."
     return Report(findings, header, rows, note)
 
 

@@ -77,7 +77,6 @@ REASONS = {
     "estimators.consensus.MOST_KINDS": "memory: with more, clusters are compared and not rows",
     "fitting.ascent.LEAST_PASSES": "a bound on time; a warning tells",
     "fitting.ascent.MOST_WORK": "a bound on time; a warning tells",
-    "fitting.adaptive.NEXT_TO_NONE": "a mark of tables in which no clusters were found",
     "sums.components.AUTO_COMPONENTS": "a ceiling; a warning tells",
     "sums.components.PAPER_COMPONENTS": PAPER + "G.2",
     "sums.strengths.MANY": "for tables of over 600 variables: `benchmarks.floor` has such",

@@ -56,9 +56,6 @@ NEARLY_ALL = 0.9
 """Share of the room that is as good as all of it: a search that is short of room may end with a
 cluster or two less."""
 
-NEXT_TO_NONE = 2
-"""Clusters that are so few that there may be many."""
-
 
 class Limits(NamedTuple):
     """What the search may use.
@@ -133,7 +130,7 @@ def _search(
     what that leads to is kept if the ELBO has risen.
     """
     solution = _move(problem, solution, limits, rng, history)
-    while limits.room < limits.max_clusters and _used_up(solution, limits.room):
+    while NEARLY_ALL * limits.room <= solution.n_clusters and limits.room < limits.max_clusters:
         limits = limits._replace(room=min(2 * limits.room, limits.max_clusters))
         aside = history.aside()
         tried = _divide(problem, solution, limits.room, rng)
@@ -142,14 +139,6 @@ def _search(
             break
         solution = tried
     return solution, limits.room
-
-
-def _used_up(solution: Solution, room: int) -> bool:
-    """Whether there may be more clusters than there was room for.
-
-    Also where next to none were found: many clusters can be worth what a few of them are not.
-    """
-    return solution.n_clusters >= NEARLY_ALL * room or solution.n_clusters <= NEXT_TO_NONE
 
 
 def _one_cluster(problem: Problem) -> Solution:
