@@ -20,6 +20,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         frequency.FREQUENCY_OF_MOVES,
         frequency.ELBO_CURVES,
         merging.GLOBAL,
+        merging.UNEVEN_SIZES,
         merging.HETEROGENEOUS,
         sizes.SIZES,
         variants.P,

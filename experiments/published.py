@@ -52,6 +52,21 @@ GLOBAL_MERGE: dict[tuple[str, int, str], Published] = {
     ("c", 5, "random"): Published(0.988, 13, 53.2, 5),
 }
 
+# Mean seconds of the global merge alone (section 6.1.2): (rows, search).
+MERGE_SECONDS: dict[tuple[int, str], float] = {
+    (20_000, "greedy"): 0.29,
+    (20_000, "random"): 0.39,
+    (500_000, "greedy"): 14.8,
+    (500_000, "random"): 18.2,
+}
+
+# Table globalmergeresultscat, median seconds of the global merge: (rows, search).
+CATEGORICAL_MERGE_SECONDS: dict[tuple[int, str], float] = {
+    (20_000, "random"): 3.91,
+    (50_000, "random"): 1.29,
+    (100_000, "random"): 2.57,
+}
+
 # Table globalmergeresultsP: (variables, method).
 VARYING_P: dict[tuple[int, str], Published] = {
     (60, "par"): Published(0.782, 10, 206, 5),

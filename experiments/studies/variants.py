@@ -13,9 +13,10 @@ from sklearn.metrics import adjusted_rand_score
 from experiments.data import federation, random_batches
 from experiments.experiment import Experiment, Row, Scale, Task, counts
 from experiments.methods.ours import PAPER, fit_batches, merged_again
-from experiments.published import CATEGORICAL, VARYING_P
-from experiments.studies.merging import METHODS, compare
-from experiments.tables import COLOURS, by, figure, markdown, median_range
+from experiments.published import CATEGORICAL, CATEGORICAL_MERGE_SECONDS, VARYING_P
+from experiments.studies.merge_pages import METHODS, SEARCHES, draw_seconds, seconds_of_merges
+from experiments.studies.merging import compare
+from experiments.tables import by, figure, markdown, median_range
 
 VARIABLES = (60, 80, 120, 200)
 BATCHES = {100_000: (2, 4, 10), 200_000: (4, 8, 20)}
@@ -75,12 +76,8 @@ def _run_p(task: Task) -> list[Row]:
 
 def _p_page(rows: pd.DataFrame, folder: Path) -> str:
     with figure(folder, "varying-p") as axes:
-        for colour, method in zip(COLOURS, ("full", "random", "exact"), strict=False):
-            part = rows[rows.method == method]
-            seconds = part.assign(seconds=part.seconds.astype(float))
-            line = seconds.groupby("variables").seconds.median()
-            axes.plot(line.index, line, "o-", color=colour, label=METHODS[method])
-        axes.set(xlabel="variables", ylabel="core-seconds, median", ylim=(0, None))
+        draw_seconds(axes, rows, "variables")
+        axes.set(xlabel="variables", ylabel="core-seconds, mean and 95 % interval", ylim=(0, None))
         axes.legend(frameon=False)
     return _table(rows, "variables", VARYING_P) + "\n![Core-seconds](varying-p.svg)\n"
 
@@ -130,7 +127,10 @@ def _run_categorical(task: Task) -> list[Row]:
 
 
 def _categorical_page(rows: pd.DataFrame, folder: Path) -> str:
-    return _table(rows.assign(rows=rows["rows"].astype(int)), "rows", CATEGORICAL)
+    rows = rows.assign(rows=rows["rows"].astype(int))
+    return _table(rows, "rows", CATEGORICAL) + seconds_of_merges(
+        rows, "rows", CATEGORICAL_MERGE_SECONDS, SEARCHES
+    )
 
 
 def _batch_tasks(scale: Scale) -> list[Task]:
