@@ -9,6 +9,7 @@ from experiments.studies import (
     frequency,
     merging,
     mnist,
+    removed,
     selection,
     sizes,
     variants,
@@ -19,6 +20,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     for experiment in (
         frequency.FREQUENCY_OF_MOVES,
         frequency.ELBO_CURVES,
+        removed.REMOVED,
         merging.GLOBAL,
         merging.UNEVEN_SIZES,
         merging.HETEROGENEOUS,

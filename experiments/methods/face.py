@@ -32,7 +32,8 @@ class Method(Protocol):
         labels : int64 array (N,)
             The cluster of each row, batch after batch.
         info : dict of str to float
-            What else there is to tell: "n_clusters" always; "rounds", "elbo" and so on where
-            there are any.
+            What else there is to tell: "n_clusters" always; of federated methods "rounds", and
+            "released", the numbers that a site sends in all of them (a mean over sites); "elbo"
+            and so on where there are any.
         """
         ...

@@ -113,9 +113,12 @@ class FedEm:
         labels = np.concatenate(
             [log_joint(rows, best.theta).argmax(axis=1) for rows in clients], dtype=np.int64
         )
+        rounds = sum(len(climb.trace) for climb in climbs)
         return labels, {
             "n_clusters": float(len(np.unique(labels))),
-            "rounds": float(sum(len(climb.trace) for climb in climbs)),
+            "rounds": float(rounds),
+            # Statistics and likelihood, in the rounds that a client takes part in.
+            "released": rounds * self.participation * (self.n_clusters * free_levels(offsets) + 1),
             "log_likelihood": best.trace[-1] * len(labels),
         }
 
@@ -221,6 +224,11 @@ def maximise(S: Doubles, n_rows: int, smoothing: float, offsets: IntArray) -> Mi
 def _expectations(clients: list[Floats], theta: Mixture) -> tuple[Doubles, Doubles]:
     found = [expect(rows, theta) for rows in clients]
     return np.stack([S for S, _ in found]), np.array([fit for _, fit in found])
+
+
+def free_levels(offsets: IntArray) -> int:
+    """Return how many numbers tell one component's sums: its size, and all levels but one each."""
+    return int(offsets[-1]) - (len(offsets) - 1) + 1
 
 
 def by_variable(levels: Doubles, offsets: IntArray) -> Doubles:

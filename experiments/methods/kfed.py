@@ -70,6 +70,7 @@ class KFed:
         return labels, {
             "n_clusters": float(len(np.unique(labels))),
             "rounds": 1.0,
+            "released": float(n_local * (len(offsets) - 1)),
             "local_clusters": float(sum(len(fit.modes) for fit in local)),
         }
 

@@ -17,7 +17,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.special import gammaln
 
 from experiments.methods.face import Batch, Info, Labels
-from experiments.methods.fedem import Doubles, Mixture, by_variable, log_joint
+from experiments.methods.fedem import Doubles, Mixture, by_variable, free_levels, log_joint
 from experiments.methods.modes import (
     Floats,
     IntArray,
@@ -101,6 +101,7 @@ class Snob:
         return labels, {
             "n_clusters": float(len(np.unique(labels))),
             "rounds": 1.0,
+            "released": starts[-1] / len(batches) * (free_levels(offsets) - 1),
             "local_clusters": float(starts[-1]),
         }
 

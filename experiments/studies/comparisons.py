@@ -17,6 +17,7 @@ from experiments.methods.face import Method
 from experiments.methods.fedem import FedEm
 from experiments.methods.kfed import KFed
 from experiments.methods.ours import PAPER, OneShot
+from experiments.methods.shared_classes import SharedClasses
 from experiments.methods.snob import Snob
 from experiments.published import FEDERATED
 from experiments.tables import by, markdown, median_range
@@ -38,6 +39,8 @@ OURS: dict[str, Callable[[int, int], Method]] = {
 FEDERATED_METHODS: dict[str, Callable[[int, int], Method]] = {
     "approximate SNOB": Snob,
     "k-FED": KFed,
+    "shared classes, tilted": SharedClasses,
+    "shared classes, exact": lambda K, seed: SharedClasses(K, seed, surrogate=False),
 }
 CENTRAL_METHODS: dict[str, Callable[[int, int], Method]] = {
     "k-modes": KModes,
@@ -64,6 +67,8 @@ def _measured(name: str, method: Method, found: Federation) -> Row:
         "ari": adjusted_rand_score(truth, labels),
         "n_clusters": info["n_clusters"],
         "seconds": time.process_time() - began,
+        "rounds": info.get("rounds", ""),
+        "released": info.get("released", ""),
     }
 
 
@@ -119,18 +124,27 @@ def _page(rows: pd.DataFrame, folder: Path) -> str:
     lines = []
     for (scenario, method), part in by(rows.sort_values("scenario"), "scenario", "method"):
         published = FEDERATED.get((str(scenario), method))
+        told = pd.to_numeric(part.released).median() if "released" in part else np.nan
         lines.append(
-            [str(scenario), method, median_range(part.ari),
-             f"{published:.3f}" if published else "",
-             median_range(part.n_clusters, 1),
-             f"{part.seconds.astype(float).median():.1f}"]
+            [
+                str(scenario),
+                method,
+                median_range(part.ari),
+                f"{published:.3f}" if published else "",
+                median_range(part.n_clusters, 1),
+                f"{part.seconds.astype(float).median():.1f}",
+                *([""] * 2 if np.isnan(told) else
+                  [f"{pd.to_numeric(part.rounds).median():,.0f}", f"{told:,.0f}"]),
+            ]
         )  # fmt: skip
-    return markdown(["scenario", "method", "ARI", "paper", "clusters", "core-s"], lines)
+    header = ["scenario", "method", "ARI", "paper", "clusters", "core-s", "rounds",
+              "numbers a site sends"]  # fmt: skip
+    return markdown(header, lines)
 
 
 FEDERATED_COMPARISON = Experiment(
     "federated",
-    "Federated methods: k-FED, FedEM, approximate SNOB (table comparisontable)",
+    "Federated methods: k-FED, FedEM, approximate SNOB, shared classes (table comparisontable)",
     _federated_tasks,
     _run,
     _page,

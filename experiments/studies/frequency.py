@@ -31,41 +31,56 @@ CURVE_POINTS = 40
 CURVES = ("1.2", "1.3")
 
 
+# Shares of the clusters in the authors' public scripts of an earlier paper (VICatMix, Rao et al.
+# 2024), whose generator this one's is: labels are drawn with them. Times the rows they are the
+# sizes that the paper's tables state, but for 1.5 (75 to 300, where the table has 50 to 200).
+EIGHT = (0.025, 0.025, 0.05, 0.1, 0.1, 0.4, 0.1, 0.2)
+TEN = (0.1, 0.2, 0.1, 0.2, 0.05, 0.05, 0.05, 0.05, 0.1, 0.1)
+
+
 class Simulation(NamedTuple):
-    """A line of the paper's tables simFedMerDeltable and simFedMerDeltablecat."""
+    """A line of the paper's tables simFedMerDeltable and simFedMerDeltablecat.
+
+    ``size_range`` is what the paper states; ``shares``, where they are known, take its place.
+    """
 
     n_rows: int
     n_variables: int
     max_clusters: int
     n_clusters: int
     size_range: tuple[int, int]
+    shares: tuple[float, ...] | None = None
     noisy: float = 0.0
     levels: int = 2
 
 
 SIMULATIONS = {
     "1.1": Simulation(1000, 60, 20, 5, (100, 300)),
-    "1.2": Simulation(2000, 100, 20, 8, (50, 800)),
-    "1.3": Simulation(4000, 100, 25, 10, (200, 800)),
-    "1.4": Simulation(1000, 100, 20, 10, (50, 200), noisy=0.25),
-    "1.5": Simulation(1500, 100, 20, 10, (50, 200), noisy=0.40),
-    "cat.1": Simulation(2000, 100, 20, 8, (50, 800), levels=4),
-    "cat.2": Simulation(4000, 100, 25, 10, (200, 800), levels=3),
+    "1.2": Simulation(2000, 100, 20, 8, (50, 800), EIGHT),
+    "1.3": Simulation(4000, 100, 25, 10, (200, 800), TEN),
+    "1.4": Simulation(1000, 100, 20, 10, (50, 200), TEN, noisy=0.25),
+    "1.5": Simulation(1500, 100, 20, 10, (50, 200), TEN, noisy=0.40),
+    "cat.1": Simulation(2000, 100, 20, 8, (50, 800), EIGHT, levels=4),
+    "cat.2": Simulation(4000, 100, 25, 10, (200, 800), TEN, levels=3),
 }
 
 
-def table_of(name: str, dataset: int) -> SimulatedTable:
-    """Return one of the data sets of a simulation."""
+def table_of(name: str, dataset: int, *, by_range: bool = False) -> SimulatedTable:
+    """Return one of the data sets of a simulation; ``by_range`` with the sizes that it states."""
     s = SIMULATIONS[name]
     seed = int(np.random.SeedSequence([dataset, *name.encode()]).generate_state(1)[0])
+    options: dict[str, Any] = {"size_range": s.size_range}
+    if s.shares is not None and not by_range:
+        rng = np.random.default_rng([dataset, *name.encode()])
+        options = {"cluster_sizes": rng.multinomial(s.n_rows, s.shares)}
     return simulate(
         s.n_rows,
         s.n_variables,
         s.n_clusters,
         levels=s.levels,
         noisy=s.noisy,
-        size_range=s.size_range,
         random_state=seed,
+        **options,
     )
 
 
