@@ -25,6 +25,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         merging.UNEVEN_SIZES,
         merging.HETEROGENEOUS,
         sizes.SIZES,
+        sizes.STATED_SIZES,
         variants.P,
         variants.SEPARABLE,
         selection.SELECTION,

@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from experiments.catalogue import EXPERIMENTS
-from experiments.published import (
-    CATEGORICAL,
-    FEDERATED,
-    FREQUENCY,
-    GLOBAL_MERGE,
-    VARYING_P,
-)
-from experiments.studies.frequency import DEFAULT, NEVER
-from experiments.studies.selection import PUBLISHED as SELECTION
+from experiments.figures import figures, table_of_counts, table_of_figures
+from experiments.published import FEDERATED, GLOBAL_MERGE
 from experiments.tables import markdown, median_range
-
-NEAR = 0.01
-"""An ARI this much below the paper's still counts as reproduced."""
-
-DEFAULTS = {"full": "default", "par": "default", "greedy": "exact", "random": "exact"}
-"""What our default does where the paper has another method."""
-
-
-class Figure(NamedTuple):
-    """One ARI of the paper (median; mean in the frequency tables), and ours."""
-
-    experiment: str
-    scenario: str
-    method: str
-    paper: float
-    ours: float
-    default: float
-    best: float
 
 
 def headline(folder: Path) -> dict[str, str]:
     """Return the tables of ``docs/results/README.md`` by name, from the CSV files in a folder."""
     results = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
-    figures = list(_figures(results))
+    several = list(figures(results))
     return {
         "table 1": _heterogeneous(results["heterogeneous"]),
         "table 2": _federated(results["federated"]),
         "million": _million(results["global-merge"]),
-        "figures": _every(figures),
-        "reached": _reached(figures),
+        "figures": table_of_figures(several),
+        "reached": table_of_counts(several),
         "methods": _methods(results["federated"], results["central"]),
         "time": _time(results),
     }
@@ -100,9 +73,13 @@ def _federated(rows: pd.DataFrame) -> str:
                     median_range(ours.ari),
                     f"{ours.n_clusters.median():g}",
                     f"{ours.seconds.median():,.1f}",
+                    f"{ours.rounds.median():,.0f}",
+                    f"{ours.released.median():,.0f}",
                 ]
             )
-    return markdown(["data", "method", "paper's ARI", "ours", "clusters", "core-s"], lines)
+    header = ["data", "method", "paper's ARI", "ours", "clusters", "core-s", "rounds",
+              "numbers a site sends"]  # fmt: skip
+    return markdown(header, lines)
 
 
 def _million(rows: pd.DataFrame) -> str:
@@ -119,83 +96,6 @@ def _million(rows: pd.DataFrame) -> str:
         seconds = ours.seconds.median()
         lines.append([title, f"{paper:,.0f}", f"{seconds:.1f}", f"{paper / seconds:,.0f}"])
     return markdown(["method", "paper's core-s", "ours", "times fewer"], lines)
-
-
-def _figures(results: dict[str, pd.DataFrame]) -> Iterator[Figure]:
-    """Pair every ARI of the paper with ours."""
-    for (scenario, n_batches, method), theirs in GLOBAL_MERGE.items():
-        if scenario.isdigit():
-            rows = results["global-merge"]
-            part = rows[(rows.n_rows == int(scenario)) & (rows.n_batches == n_batches)]
-            name = f"{int(scenario):,} rows, {n_batches} batches"
-            yield _figure("global-merge", name, method, theirs.ari, part)
-        else:
-            rows = results["heterogeneous"]
-            name = f"({scenario})"
-            yield _figure("heterogeneous", name, method, theirs.ari, rows[rows.kind == scenario])
-    for (variables, method), theirs in VARYING_P.items():
-        rows = results["varying-p"]
-        part = rows[rows.variables == variables]
-        yield _figure("varying-p", f"P = {variables}", method, theirs.ari, part)
-    for (n_rows, method), theirs in CATEGORICAL.items():
-        rows = results["categorical"]
-        part = rows[rows["rows"] == n_rows]
-        yield _figure("categorical", f"{n_rows:,} rows", method, theirs.ari, part)
-    for (n_rows, method), told in SELECTION.items():
-        rows = results["selection"]
-        part = rows[rows["rows"] == n_rows]
-        both = {"full": "exact", "greedy": "exact"}
-        yield _figure("selection", f"{n_rows:,} rows", method, told[0], part, both)
-    rows = results["frequency"]
-    for (simulation, laps), means in FREQUENCY.items():
-        part = rows[rows.simulation.astype(str) == simulation]
-        of = {who: part[part.laps.astype(str) == str(who)].ari for who in (laps, DEFAULT, "best")}
-        title = "no moves" if laps == NEVER else f"laps {laps}"
-        ours, default, best = (float(of[who].mean()) for who in (laps, DEFAULT, "best"))
-        yield Figure("frequency", simulation, title, means.ari, ours, default, best)
-
-
-def _figure(
-    experiment: str, scenario: str, method: str, paper: float, part: pd.DataFrame,
-    defaults: dict[str, str] = DEFAULTS,
-) -> Figure:  # fmt: skip
-    median = part.groupby("method").ari.median()
-    ours = float(median[{"par": "full"}.get(method, method)])
-    default = float(median[defaults[method]])
-    return Figure(experiment, scenario, method, paper, ours, default, float(median["best"]))
-
-
-def _every(figures: list[Figure]) -> str:
-    header = ["experiment", "scenario", "method", "paper", "ours, same method", "our default",
-              "best possible", "same method", "default"]  # fmt: skip
-    return markdown(
-        header,
-        (
-            [f.experiment, f.scenario, f.method, f"{f.paper:.3f}", f"{f.ours:.3f}",
-             f"{f.default:.3f}", f"{f.best:.3f}", _verdict(f.ours, f), _verdict(f.default, f)]
-            for f in figures
-        ),
-    )  # fmt: skip
-
-
-def _verdict(ari: float, figure: Figure) -> str:
-    short = figure.paper - NEAR - ari
-    if round(short, 3) <= 0:
-        return "reached"
-    return f"**{figure.paper - ari:.3f} below**"
-
-
-def _reached(figures: list[Figure]) -> str:
-    lines = []
-    for experiment in dict.fromkeys(f.experiment for f in figures):
-        part = [f for f in figures if f.experiment == experiment]
-        same = sum(_verdict(f.ours, f) == "reached" for f in part)
-        default = sum(_verdict(f.default, f) == "reached" for f in part)
-        gap = np.mean([f.best - f.default for f in part])
-        lines.append([experiment, str(len(part)), str(same), str(default), f"{gap:.3f}"])
-    header = ["experiment", "ARIs in the paper", "reached by the same method",
-              "reached by our default", "default below best possible, mean"]  # fmt: skip
-    return markdown(header, lines)
 
 
 def _methods(federated: pd.DataFrame, central: pd.DataFrame) -> str:

@@ -20,6 +20,7 @@ from experiments.methods.modes import (
     level_offsets,
     one_hot,
 )
+from experiments.methods.shared_classes import SharedClasses, surrogate_step
 from experiments.methods.snob import (
     ALPHA_RATE,
     ALPHA_SHAPE,
@@ -31,6 +32,7 @@ from experiments.methods.snob import (
     label_probabilities,
     log_posterior,
 )
+from scipy.optimize import minimize
 from sklearn.metrics import adjusted_rand_score
 
 from fedmerdel import simulate
@@ -41,6 +43,8 @@ METHODS: dict[str, Any] = {
     "fedem": lambda seed: FedEm(K, seed=seed, n_init=3),
     "snob": lambda seed: Snob(K, seed=seed, n_components=12, n_sweeps=60),
     "kfed": lambda seed: KFed(K, seed=seed),
+    "tilted": lambda seed: SharedClasses(K, seed=seed),
+    "shared": lambda seed: SharedClasses(K, seed=seed, surrogate=False),
     "kmodes": lambda seed: KModes(K, seed=seed),
     "agglomerative": lambda seed: Agglomerative(K, seed=seed, max_rows=400),
     "dbscan": lambda seed: Dbscan(seed=seed, max_rows=400),
@@ -285,3 +289,77 @@ def test_methods_have_no_state() -> None:
         assert re.fullmatch(r"\w+\(.*seed=0.*\)", repr(method))
         with pytest.raises(AttributeError):
             method.seed = 1
+
+
+def test_the_surrogate_step_is_the_maximum_of_the_surrogate() -> None:
+    """Against the definition: the lead's rows tilted to each site's, and corrected gradients."""
+    rng = np.random.default_rng(2)
+    n_lead, n_other, n_variables, n_classes = 60, 45, 3, 2
+    sites = [rng.integers(0, 2, (n, n_variables)) for n in (n_lead, n_other)]
+    shares = np.array([[0.55, 0.45], [0.4, 0.6]])
+    phi = rng.uniform(0.3, 0.7, (n_classes, n_variables))
+
+    def density(X: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """f_k(x) of each row and class."""
+        return np.prod(np.where(X[:, None] == 1, at, 1 - at), axis=2)
+
+    def responsibilities(X: np.ndarray, own: np.ndarray) -> np.ndarray:
+        joint = own * density(X, phi)
+        return joint / joint.sum(axis=1, keepdims=True)
+
+    def q(X: np.ndarray, own: np.ndarray, weights: np.ndarray, eta: np.ndarray) -> float:
+        log_f = np.log(density(X, 1 / (1 + np.exp(-eta))))
+        return float((weights[:, None] * responsibilities(X, own) * log_f).sum())
+
+    def tilted(eta: np.ndarray) -> float:
+        lead = shares[0] @ density(sites[0], phi).T
+        return sum(
+            q(sites[0], own, len(X) / n_lead * (own @ density(sites[0], phi).T) / lead, eta)
+            for X, own in zip(sites, shares, strict=True)
+        )
+
+    def true(eta: np.ndarray) -> float:
+        pairs = zip(sites, shares, strict=True)
+        return sum(q(X, own, np.ones(len(X)), eta) for X, own in pairs)
+
+    now = np.log(phi / (1 - phi))
+    steps = 1e-5 * np.eye(now.size).reshape(-1, *now.shape)
+    slope = [(f(now + d) - f(now - d)) / 2e-5 for d in steps for f in (true, tilted)]
+    correction = (np.array(slope[::2]) - slope[1::2]).reshape(now.shape)
+    found = minimize(
+        lambda eta: -tilted(eta.reshape(now.shape)) - (correction.ravel() * eta).sum(), now.ravel()
+    )
+    expected = 1 / (1 + np.exp(-found.x.reshape(now.shape)))
+
+    r = [responsibilities(X, own) for X, own in zip(sites, shares, strict=True)]
+    T = sum(each.sum(axis=0) for each in r)
+    ones = sum(each.T @ X for each, X in zip(r, sites, strict=True))
+    S = np.stack([T[:, None] - ones, ones], axis=2).reshape(n_classes, -1)
+    levels = np.stack([1 - phi, phi], axis=2).reshape(n_classes, -1)
+    weight = r[0].mean(axis=0) / shares[0] * (np.array([n_lead, n_other]) @ shares)
+    assert not np.allclose(weight, T, rtol=0.01)  # else it would be EM's step
+    offsets = 2 * np.arange(n_variables + 1)
+    step = surrogate_step(levels, S, T, weight, offsets)
+    np.testing.assert_allclose(step[:, 1::2], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shared_classes_climb_as_em_does(seed: int) -> None:
+    """With all sites' sums no round lowers the likelihood, and sites keep their own shares."""
+    batches, _ = drawn(0.3)
+    offsets = level_offsets(batches)
+    sites = [one_hot(batch, offsets) for batch in batches]
+    start = drawn_start(sites, K, offsets, np.random.default_rng(seed))
+    found = SharedClasses(K, surrogate=False).climb(sites, start, offsets)
+    assert np.diff(found.trace).min() > -1e-5
+    assert found.trace[-1] > found.trace[0] + 0.1
+    assert not np.allclose(found.sites[0].shares, found.sites[1].shares)
+    np.testing.assert_array_equal(found.sites[0].levels, found.sites[1].levels)
+
+
+@pytest.mark.parametrize("name", ["fedem", "snob", "kfed", "tilted", "shared"])
+def test_federated_methods_say_what_they_send(name: str) -> None:
+    batches, _ = drawn(0.3)
+    _, info = made(name).fit(batches)
+    assert info["rounds"] >= 1
+    assert info["released"] >= info["rounds"]

@@ -9,13 +9,17 @@ import pandas as pd
 from sklearn.metrics import adjusted_rand_score
 
 from experiments.experiment import Experiment, Row, Scale, Task, counts
-from experiments.published import GLOBAL_MERGE
-from experiments.tables import by, markdown, median_range
+from experiments.published import FREQUENCY, GLOBAL_MERGE
+from experiments.studies.frequency import DATASETS, LAPS, NEVER, fit_laps, table_of
+from experiments.tables import by, markdown, mean, median_range
 from fedmerdel import bayes_labels, simulate
 
 N_ROWS, N_VARIABLES, N_CLUSTERS = 20_000, 100, 12
 # The smallest and the largest share of the rows that a cluster may have.
 KINDS = {"all alike": None, "1/24 to 1/6": (24, 6), "1/40 to 1/5": (40, 5)}
+
+STATED = "1.5"
+"""The one simulation of which the stated sizes are not those of the authors' shares."""
 
 
 def _tasks(scale: Scale) -> list[Task]:
@@ -52,10 +56,58 @@ def _page(rows: pd.DataFrame, folder: Path) -> str:
     )
 
 
+def _stated_tasks(scale: Scale) -> list[Task]:
+    return [
+        {"simulation": STATED, "dataset": dataset, "starts": len(counts(scale, 1, 2, 2))}
+        for dataset in counts(scale, 1, 4, DATASETS)
+    ]
+
+
+def _run_stated(task: Task) -> list[Row]:
+    table = table_of(STATED, int(task["dataset"]), by_range=True)
+    return fit_laps(table, STATED, int(task["starts"]))
+
+
+def stated_table(stated: pd.DataFrame, shares: pd.DataFrame | None = None) -> str:
+    """Return ARI and clusters by laps, with stated sizes and those of the shares, and the paper's.
+
+    ``shares`` are the rows of the experiment "frequency", where they are at hand.
+    """
+    several = {"sizes as stated": stated}
+    if shares is not None:
+        several["authors' shares"] = shares[shares.simulation.astype(str) == STATED]
+    lines = []
+    for laps in LAPS:
+        theirs = FREQUENCY[STATED, laps]
+        parts = [rows[rows.laps.astype(str) == str(laps)] for rows in several.values()]
+        lines.append(
+            ["no moves" if laps == NEVER else str(laps), *(mean(part.ari) for part in parts),
+             f"{theirs.ari:.3f}", *(mean(part.n_clusters, 2) for part in parts),
+             f"{theirs.clusters:g}"]
+        )  # fmt: skip
+    titles = [f"{what}, {name}" for what in ("ARI", "clusters") for name in (*several, "paper")]
+    return markdown(["laps", *titles], lines)
+
+
+def _stated_page(rows: pd.DataFrame, folder: Path) -> str:
+    return (
+        stated_table(rows)
+        + "\nThe paper states 50 to 200 rows a cluster for this simulation. [Frequency of moves]"
+        "(frequency.md) has it with the shares of the authors' public scripts, 75 to 300 rows.\n"
+    )
+
+
 SIZES = Experiment(
     "cluster-sizes",
     "The best possible ARI by the sizes of clusters, which the paper does not state",
     _tasks,
     _run,
     _page,
+)
+STATED_SIZES = Experiment(
+    "stated-sizes",
+    "Simulation 1.5 with the sizes of clusters that the paper states",
+    _stated_tasks,
+    _run_stated,
+    _stated_page,
 )
