@@ -13,8 +13,10 @@ import pandas as pd
 
 from experiments.catalogue import EXPERIMENTS
 from experiments.experiment import SCALES, Scale
-from experiments.headline import headline
+from experiments.figures import figures
+from experiments.headline import headline, read_results
 from experiments.runner import run_experiment
+from experiments.values import values
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -63,13 +65,20 @@ def write_page(name: str, rows: pd.DataFrame, folder: Path) -> None:
 
 
 def write_findings(data: Path, folder: Path) -> None:
-    """Write ``README.md``: our words of ``findings.md``, with the tables that they name."""
+    """Write ``README.md``: our words of ``findings.md``, with what they name.
+
+    ``<!-- name -->`` stands for a table, ``[[name]]`` for a number.
+    """
     text = (ROOT / "experiments" / "findings.md").read_text(encoding="utf-8")
-    for name, table in headline(data).items():
+    results = read_results(data)
+    several = list(figures(results))
+    for name, table in headline(results, several).items():
         place = f"<!-- {name} -->\n"
         if text.count(place) != 1:
             raise SystemExit(f"error: experiments/findings.md must name {place.strip()} once")
         text = text.replace(place, table)
+    for name, value in values(results, several).items():
+        text = text.replace(f"[[{name}]]", value)
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 

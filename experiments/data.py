@@ -63,19 +63,24 @@ def federation(
         Rows, and batches that they are in.
     dataset, shuffle : int
         Seeds of the table and of the batches.
-    kind : {"random", "a", "b", "c"}
+    kind : {"random", "a", "a small", "b", "c"} or str
         Rows in random batches, or heterogeneous as in the paper's appendix G.4: (a) one of 12
         clusters is in one batch only; (b) each of ten clusters is in one of five batches; (c) the
-        same, and two more clusters are in all.
+        same, and two more clusters are in all. In "a small" the lone cluster has as many rows as
+        others have in its batch. Any other word: random batches of tables of their own.
     **options
         For `simulate`.
     """
     n_clusters = 10 if kind == "b" else 12
+    if kind == "a small":
+        lone = n_rows // (n_batches * n_clusters)
+        others = np.full(n_clusters - 1, (n_rows - lone) // (n_clusters - 1))
+        options["cluster_sizes"] = [*others, n_rows - others.sum()]
     options = {"n_variables": 100, "n_clusters": n_clusters, **options}
     # Tables of different studies are independent: the paper has other ones for other batches.
     table = simulate(n_rows, random_state=_seed(dataset, n_rows, n_batches, kind), **options)
     batch = random_batches(n_rows, n_batches, shuffle)
-    if kind == "a":
+    if kind in ("a", "a small"):
         batch[table.labels == 11] = 0
     elif kind == "b":
         batch = table.labels // 2

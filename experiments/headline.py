@@ -8,16 +8,22 @@ from typing import Any
 import pandas as pd
 
 from experiments.catalogue import EXPERIMENTS
-from experiments.figures import figures, table_of_counts, table_of_figures
+from experiments.figures import Figure, missed, table_of_counts, table_of_figures
 from experiments.published import FEDERATED, GLOBAL_MERGE
+from experiments.studies.sizes import stated_table
 from experiments.tables import markdown, median_range
 
 
-def headline(folder: Path) -> dict[str, str]:
-    """Return the tables of ``docs/results/README.md`` by name, from the CSV files in a folder."""
-    results = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
-    several = list(figures(results))
+def read_results(folder: Path) -> dict[str, pd.DataFrame]:
+    """Return the rows of each experiment, from the CSV files in a folder."""
+    return {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
+
+
+def headline(results: dict[str, pd.DataFrame], several: list[Figure]) -> dict[str, str]:
+    """Return the tables of ``docs/results/README.md`` by name, from rows and figures."""
     return {
+        "missed": table_of_figures(missed(several)),
+        "stated sizes": stated_table(results["stated-sizes"], results["frequency"]),
         "table 1": _heterogeneous(results["heterogeneous"]),
         "table 2": _federated(results["federated"]),
         "million": _million(results["global-merge"]),
@@ -119,14 +125,8 @@ def _time(results: dict[str, pd.DataFrame]) -> str:
     for name, rows in results.items():
         experiment = EXPERIMENTS[name]
         of_a_task = list(experiment.tasks("paper")[0])
-        if "task_seconds" in rows:
-            seconds, what = rows.drop_duplicates(of_a_task).task_seconds.sum(), ""
-        else:  # methods that share a fit say the same seconds
-            seconds, what = (
-                rows.drop_duplicates([*of_a_task, "seconds"]).seconds.sum(),
-                ", fits alone",
-            )
+        seconds = rows.drop_duplicates(of_a_task).task_seconds.sum()
         total += 0.0 if experiment.slow else float(seconds)
-        lines.append([f"{name}{' (slow)' * experiment.slow}{what}", f"{seconds / 120:.1f}"])
+        lines.append([f"{name}{' (slow)' * experiment.slow}", f"{seconds / 120:.1f}"])
     lines.append(["**all but the slow ones**", f"**{total / 120:.1f}**"])
     return markdown(["experiment", "minutes on two cores"], lines)

@@ -240,6 +240,8 @@ def _curve_page(rows: pd.DataFrame, folder: Path) -> str:
                               xerr=1.96 * ends.sem() if len(ends) > 1 else None, color=colour,
                               markersize=3, capsize=3)  # fmt: skip
             each.set(xscale="log", yscale="log", xlabel="seconds", title=f"simulation {name}")
+            each.set_yticks(10.0 ** np.arange(-2, 5))
+            each.tick_params(axis="x", which="minor", labelsize=6, labelrotation=60)
         np.atleast_1d(axes)[0].set_ylabel("nats below the best ELBO")
         np.atleast_1d(axes)[0].legend(frameon=False, fontsize=8)
     return (

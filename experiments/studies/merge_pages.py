@@ -137,4 +137,7 @@ def uneven_page(rows: pd.DataFrame, folder: Path) -> str:
 
 def kind_page(rows: pd.DataFrame, folder: Path) -> str:
     """Return the page of heterogeneous batches."""
-    return merge_table(rows, "kind", GLOBAL_MERGE)
+    return merge_table(rows, "kind", GLOBAL_MERGE) + (
+        "\n(a): one of the clusters, all of one size, is in one batch only, and nearly half of it. "
+        "(a small): it has as many rows as the others have there. The paper does not say which.\n"
+    )

@@ -67,6 +67,7 @@ def draw_preprocessing(folder: Path) -> None:
         for each, (title, row) in zip(axes, stages.items(), strict=True):
             each.imshow(_side_by_side(row[None].astype(np.float64)), cmap="Greys", vmin=0, vmax=1)
             each.set(xticks=[], yticks=[], ylabel=title)
+            each.spines[:].set_visible(False)
             each.yaxis.label.set(rotation=0, ha="right", va="center")
 
 
@@ -81,6 +82,7 @@ def draw_alike(folder: Path) -> None:
     with figure(folder, "mnist-479", figsize=(7, 2.4)) as axes:
         axes.imshow(_side_by_side(shown), cmap="Greys")
         axes.set(xticks=[], yticks=[])
+        axes.spines[:].set_visible(False)
 
 
 def _side_by_side(images: NDArray[np.float64]) -> NDArray[np.float64]:
