@@ -8,7 +8,13 @@ from typing import Any
 import pandas as pd
 
 from experiments.catalogue import EXPERIMENTS
-from experiments.figures import Figure, missed, table_of_counts, table_of_figures
+from experiments.figures import (
+    Figure,
+    missed,
+    table_of_counts,
+    table_of_errors,
+    table_of_figures,
+)
 from experiments.published import FEDERATED, GLOBAL_MERGE
 from experiments.studies.sizes import stated_table
 from experiments.tables import markdown, median_range
@@ -23,6 +29,7 @@ def headline(results: dict[str, pd.DataFrame], several: list[Figure]) -> dict[st
     """Return the tables of ``docs/results/README.md`` by name, from rows and figures."""
     return {
         "missed": table_of_figures(missed(several)),
+        "errors": table_of_errors(results["frequency"], several),
         "stated sizes": stated_table(results["stated-sizes"], results["frequency"]),
         "table 1": _heterogeneous(results["heterogeneous"]),
         "table 2": _federated(results["federated"]),

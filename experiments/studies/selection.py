@@ -30,7 +30,11 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
         "FedMerDel greedy, paper's recipe",
         {**PAPER, "variable_selection": True, "search": "greedy"},
     ),
-    "weighted": ("the same, S weighted by each site's c_j (appendix D.3)", {}),
+    "weighted": ("FedMerDel greedy, S weighted by each site's c_j (appendix D.3)", {}),
+    "thirty": (
+        "FedMerDel greedy, 30 clusters at first",
+        {**PAPER, "variable_selection": True, "search": "greedy", "max_clusters": 30},
+    ),
     "selection": ("FedMerDel exact, selection", {"variable_selection": True}),
     "exact": ("FedMerDel exact, our default (learned prior)", {}),
 }
