@@ -86,11 +86,13 @@ def _do(name: str, task: Task) -> list[Row]:
 
 def _kept(store: Path, tasks: list[Task]) -> list[Row]:
     """Return the rows of earlier runs that belong to these tasks."""
-    if not store.exists():
+    if not store.exists() or not tasks:
         return []
-    wanted = {_key(task) for task in tasks}
+    wanted = {_key(task): task for task in tasks}
     found: list[Row] = pd.read_csv(store, keep_default_na=False).to_dict("records")
-    return [row for row in found if tasks and _key(_part(row, tasks[0])) in wanted]
+    keyed = [(_key(_part(row, tasks[0])), row) for row in found]
+    # What a file tells of a task may be of another type: "1.1" is a number there.
+    return [{**row, **wanted[key]} for key, row in keyed if key in wanted]
 
 
 def _in_order(rows: list[Row], tasks: list[Task]) -> list[Row]:

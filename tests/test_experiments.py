@@ -81,6 +81,24 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Monk
     assert sorted(rows.found.astype(int)) == [0, 10, 20, 30]
 
 
+def test_kept_rows_have_the_task_s_own_values(tmp_path: Path) -> None:
+    """In a file "1.1" is a number; rows that are kept and new ones must still go together."""
+
+    def tasks(scale: object) -> list[Task]:
+        return [{"simulation": name} for name in ("1.1", "1.2", "cat.1")[: stop[0]]]
+
+    stop = [2]
+    experiment = Experiment("kept", "is kept", tasks, lambda task: [{"found": 1}], lambda *_: "")
+    EXPERIMENTS["kept"] = experiment
+    try:
+        run_experiment(experiment, "smoke", tmp_path, jobs=1)
+        stop[0] = 3
+        rows = run_experiment(experiment, "smoke", tmp_path, jobs=1)
+    finally:
+        del EXPERIMENTS["kept"]
+    assert rows.simulation.tolist() == ["1.1", "1.2", "cat.1"]
+
+
 def test_list_has_a_line_for_each() -> None:
     run = [sys.executable, "-m", "experiments", "list"]
     shown = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout

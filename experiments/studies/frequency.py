@@ -195,6 +195,7 @@ def _draw(rows: pd.DataFrame, folder: Path, name: str, measure: str, title: str)
             if measure == "n_clusters":
                 each.axhline(SIMULATIONS[str(names[at])].n_clusters, color=COLOURS[1], linewidth=1)
                 y = y + rng.uniform(-0.3, 0.3, len(part))  # whole numbers would lie on each other
+                each.yaxis.get_major_locator().set_params(integer=True)
             # Thousands of points as one image keep the file small.
             each.plot(x, y, ".", color=COLOURS[0], markersize=2, alpha=0.4, rasterized=True)
             each.set_xticks(range(len(order)), ["0", "1", "2", "5", "10", "none", "default"],
