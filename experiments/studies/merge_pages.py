@@ -112,8 +112,12 @@ def global_page(rows: pd.DataFrame, folder: Path) -> str:
     several = sorted(rows.n_batches.unique())[:2]
     with figure(folder, "global-merge", ncols=len(several), figsize=(10, 4)) as axes:
         for each, n_batches in zip(np.atleast_1d(axes), several, strict=True):
-            draw_seconds(each, rows[rows.n_batches == n_batches], "n_rows")
+            part = rows[rows.n_batches == n_batches]
+            draw_seconds(each, part, "n_rows")
             each.set(xscale="log", yscale="log", xlabel="rows", title=f"{n_batches} batches")
+            sizes = sorted(part.n_rows.astype(int).unique())
+            each.set_xticks(sizes, [f"{n:,}" for n in sizes])
+            each.set_xticks([], minor=True)
         np.atleast_1d(axes)[0].set_ylabel("core-seconds, mean and 95 % interval")
         np.atleast_1d(axes)[0].legend(frameon=False, fontsize=8)
     return (
