@@ -27,7 +27,8 @@ from fedmerdel import (
     merge_sites,
     reply_site,
 )
-from fedmerdel.parcels import MOST_BYTES, pack
+from fedmerdel.bundles import pack
+from fedmerdel.files import MOST_BYTES
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.study.policy import POLICIES, custom_policy
 from tests.parcels import TABLES, Sent, as_reply, sent
@@ -215,9 +216,6 @@ DAMAGES: dict[str, tuple[Callable[[SiteSummary], bytes], str]] = {
     "entropy above 0": (cell("overlap.csv", 1, 1, "7"), "h is above 0"),
     "overlap of one": (cell("overlap.csv", 1, -1, "999999"), "not symmetric"),
     "more deaths than rows": (cell("outcomes.csv", 1, 2, "999999"), "more rows than there are"),
-    "no elbo": (edited(lambda d: d.update(elbo=None)), "'elbo'"),
-    "elbo is infinite": (edited(lambda d: d.update(elbo=float("inf"))), "not finite"),
-    "elbo is huge": (edited(lambda d: d.update(elbo=HUGE)), "elbo|ELBO"),
     "account is huge": (edited(lambda d: d["disclosure"].update(n_cells=HUGE)), "'n_cells'"),
     "account is large": (edited(lambda d: d["disclosure"].update(n_zero=10**30)), "'n_zero'"),
     "clusters without end": (edited(lambda d: d.update(n_clusters=HUGE)), "'n_clusters'"),

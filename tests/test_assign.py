@@ -390,7 +390,8 @@ def test_labels_files_that_are_refused(model: GlobalModel, tmp_path: Path) -> No
 def test_only_the_owner_may_read_labels(model: GlobalModel, tmp_path: Path, suffix: str) -> None:
     found = assign(model, frame_of(drawn(3, (0.5, 0.5), 9)))
     path = tmp_path / f"labels{suffix}"
-    path.touch(mode=0o644)
+    write_labels(path, found, None, None)
+    path.chmod(0o644)
     before = os.umask(0)
     try:
         write_labels(path, found, None, None)
@@ -425,7 +426,9 @@ write_labels(Path(sys.argv[1]), Assignment(np.zeros(9, dtype=int), np.ones((9, 1
 def test_a_killed_process_leaves_nothing_that_others_may_read(tmp_path: Path, suffix: str) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path / f"labels{suffix}")]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    (left,) = tmp_path.iterdir()
+    lock, left = sorted(tmp_path.iterdir())
+    assert lock.suffix == ".lock"
+    assert lock.stat().st_size == 0
     assert left.stat().st_size > 0
     assert stat.S_IMODE(left.stat().st_mode) == 0o600
 
@@ -436,7 +439,8 @@ def test_earlier_labels_stay_if_writing_fails(
 ) -> None:
     found = assign(model, frame_of(drawn(3, (0.5, 0.5), 9)))
     path = tmp_path / f"labels{suffix}"
-    path.write_text("earlier")
+    write_labels(path, found, None, None)
+    earlier = path.read_bytes()
 
     def half(_: Any, part: Path) -> None:
         part.write_text("half")
@@ -446,5 +450,5 @@ def test_earlier_labels_stay_if_writing_fails(
     monkeypatch.setattr("pyarrow.parquet.write_table", half)
     with pytest.raises(FileError, match="can't be written"):
         write_labels(path, found, None, None)
-    assert path.read_text() == "earlier"
+    assert path.read_bytes() == earlier
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]

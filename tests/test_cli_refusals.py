@@ -163,3 +163,26 @@ def test_as_a_process(story: Path) -> None:
     said = subprocess.run(command, cwd=story, capture_output=True, text=True, check=False)
     refused(Said(said.returncode, said.stdout, said.stderr), "nowhere")
     assert said.stdout == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
+def test_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        run = [sys.executable, "-m", "fedmerdel.cli", "--help"]
+        told = subprocess.run(run, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert told.returncode == 2
+    assert told.stderr.startswith("error: what the command says can't be shown")
+    assert told.stderr.count("\n") == 1
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    """As with `| head`: it ends, and says nothing."""
+    run = [sys.executable, "-m", "fedmerdel.cli", "--help"]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asked:
+        assert asked.stdout is not None
+        assert asked.stderr is not None
+        asked.stdout.close()
+        told = asked.stderr.read()
+    assert asked.returncode in (1, 2)
+    assert "Traceback" not in told
+    assert told.count("\n") <= 1

@@ -99,7 +99,8 @@ REASONS = {
     "release.note.WIDTH": FORMAT,
     "release.review_page.N_SMALLEST": SHOWN,
     "release.summary.MOST_CLUSTERS": "a bound on time: no site comes near",
-    "centre.folder.VERSION": FORMAT,
+    "centre.place.VERSION": FORMAT,
+    "sums.components.MOST_COMPONENTS": "a bound on what a file may ask for: no table has as many",
     "site.labels_file.OWNER_ONLY": FORMAT,
 }
 

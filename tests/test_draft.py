@@ -10,7 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedmerdel.errors import ConstantColumnWarning, DataError, FileError, OptionError
+from fedmerdel.errors import (
+    ConstantColumnWarning,
+    DataError,
+    FileError,
+    OptionError,
+    RareLevelWarning,
+)
 from fedmerdel.records import encode, infer_codebook, open_table
 from fedmerdel.records.draft import draft_study
 from fedmerdel.records.tables import open_readable
@@ -260,3 +266,16 @@ def test_other_faults_of_a_data_dictionary(tmp_path: Path) -> None:
     assert "row 2 of the data dictionary has no name" in refusal(unnamed)
     assert "has no variable 'sexx'" in refusal(DICTIONARY, exclude=["sexx"])
     assert "no variables" in refusal(twice, exclude=["sex"])
+
+
+def test_levels_that_few_rows_have_are_told_of() -> None:
+    """A study goes to all sites: it tells that someone has each of its levels."""
+    values = ["0", "1", "2"] * 30 + ["SECRET"]
+    table = pd.DataFrame({"rare": values, "plain": (["a", "b"] * 46)[:91], "flag": [0] * 90 + [1]})
+    with pytest.warns(RareLevelWarning, match="levels of 'rare' are held by fewer than") as caught:
+        study = draft_study(table, name="s")
+    (message,) = [str(each.message) for each in caught]
+    assert "SECRET" not in message
+    assert "plain" not in message
+    assert "flag" not in message
+    assert "SECRET" in study.codebook.variables[0].levels

@@ -216,7 +216,10 @@ def test_a_federation_replaces_an_earlier_one(tmp_path: Path) -> None:
     folder = tmp_path / "centre"
     made().save(folder)
     other = made("york")
-    other.save(folder)
+    with refused(FileError, "has what hull, leeds sent, which would be lost", "--replace"):
+        other.save(folder)
+    assert_same(Federation.load(folder), made())
+    other.save(folder, replace=True)
     assert_same(Federation.load(folder), other)
     assert sorted(entry.name for entry in (folder / "sites").iterdir()) == ["york"]
 
@@ -283,7 +286,8 @@ def test_a_save_that_fails_leaves_what_was_there(
             patch.setattr("fedmerdel.centre.folder.write_json", full)
         else:
             patch.setattr(Path, "rename", fails_for_the_new_one)
+            patch.setattr("fedmerdel.swap._exchanged", full)
         with refused(FileError, "can't be written"):
-            made("york").save(folder)
+            made("york").save(folder, replace=True)
     assert content(tmp_path) == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["centre"] * there

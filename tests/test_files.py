@@ -48,7 +48,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    assert "can't be read as JSON" in refusal(tmp_path)
+    assert "is a folder: name a file" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from fedmerdel import (
     merge_sites,
     score_samples,
 )
-from fedmerdel.parcels import pack
+from fedmerdel.bundles import pack
 from fedmerdel.study.policy import POLICIES
 from tests.federations import made_study, summary_of
 from tests.parcels import TABLES, sent
@@ -91,7 +91,7 @@ def numbers_in(model: GlobalModel) -> np.ndarray:
 def numbers_of(summary: SiteSummary) -> np.ndarray:
     """Every number of a site that is neither 0 nor the like."""
     T, S, h, Q, outcomes = summary.sums
-    parts = [T, S, h, Q, np.array([summary.n_rows, summary.elbo])]
+    parts = [T, S, h, Q, np.array([summary.n_rows])]
     for counts in outcomes.values():
         parts += [counts.cells(T), *counts]
     every = np.concatenate([np.ravel(part) for part in parts])

@@ -331,4 +331,4 @@ def test_the_command(run, tmp_path: Path) -> None:
     refused(run(*asked, "--k", "1 to 3"), "--k", "1-8")
     refused(run(*asked, "--k", "0-3"), "at least 1")
     refused(run("models", "leeds.csv"), "patient", "--exclude")
-    refused(run(*asked, "-o", "leeds.csv"), "the table itself")
+    refused(run(*asked, "-o", "leeds.csv"), "is there already and is no table of models")

@@ -44,6 +44,7 @@ NAMES = [
     "OutcomeCounts",
     "Policy",
     "Prior",
+    "RareLevelWarning",
     "Rate",
     "Rates",
     "Reply",

@@ -72,8 +72,11 @@ def test_the_part_that_is_sent_out_is_enough(run: Run, tmp_path: Path) -> None:
     assert Reply.load("whole").to_bytes() == Reply.load("part").to_bytes()
     note = (tmp_path / "whole" / "README.txt").read_text()
     assert "This is a reply" in note
-    # A reply of before is replaced, whole.
-    done(run(*ask, "sent", "hull.csv", "--site", "hull", "-o", "whole"))
+    # A reply of another site is replaced only if that is asked for.
+    other = (*ask, "sent", "hull.csv", "--site", "hull", "-o", "whole")
+    refused(run(*other), "'whole' is a reply with another site", "--replace")
+    assert Reply.load("whole").site == "york"
+    done(run(*other, "--replace"))
     assert Reply.load("whole").site == "hull"
 
 

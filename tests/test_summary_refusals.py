@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedmerdel.bundles import pack
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.parcels import pack
 from fedmerdel.release.summary import SiteSummary
 from tests.summaries import FILES, assert_same, content, make
 
@@ -65,7 +65,6 @@ def put(at: Any, number: float) -> Callable[[np.ndarray], np.ndarray]:
         ("observed", put(0, 1e9), "outcome 'death' has more rows"),
         ("positive", put(0, np.nan), "positive of outcome 'death'"),
         ("n_components", lambda _: 2, "3 clusters, where 1 to 2"),
-        ("elbo", lambda _: float("nan"), "ELBO"),
         ("selected", lambda _: ("age", "weight"), "selects variables"),
         ("selected", lambda _: (["age"],), "selects variables"),
         ("study_hash", lambda _: "", "study_hash"),
@@ -205,7 +204,7 @@ def test_another_kind_or_version_is_refused(folder: Path) -> None:
     document = json.loads(path.read_text("utf-8"))
     for change, reason in (
         ({"kind": "cake"}, "holds no fedmerdel site summary"),
-        ({"version": 4}, "version 4 of its format"),
+        ({"version": 3}, "version 3 of its format"),
         ({"n_clusters": "3"}, "'n_clusters'"),
         ({"n_clusters": 2}, "counts.csv"),
         ({"rows": []}, "only"),

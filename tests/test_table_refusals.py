@@ -16,6 +16,7 @@ import scipy.sparse
 from pyarrow import parquet
 
 from fedmerdel.errors import FileError
+from fedmerdel.records.tables import open_table
 from tests.opened import SECRET, refusal
 
 
@@ -229,3 +230,46 @@ def test_messages_name_the_file_and_the_column(tmp_path: Path) -> None:
     assert refusal(tmp_path / "p.parquet").endswith(
         "column 'bmi' has no entries, all are missing: leave it out"
     )
+
+
+# A first line that is a row
+
+
+def headerless(tmp_path: Path, table: pd.DataFrame) -> Path:
+    path = tmp_path / "rows.csv"
+    table.to_csv(path, index=False, header=False)
+    return path
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_table_without_a_header_is_no_table(seed: int, tmp_path: Path) -> None:
+    """What would be names of columns are entries of a row: no message shows them."""
+    rng = np.random.default_rng(seed)
+    words = np.array([f"{SECRET} yes", f"{SECRET} no"])
+    table = pd.DataFrame(words[rng.integers(0, 2, (300, 6))])
+    with pytest.raises(FileError) as caught:
+        open_table(headerless(tmp_path, table))
+    assert "has no header" in str(caught.value)
+    assert SECRET not in str(caught.value)
+    numbers = pd.DataFrame(rng.integers(0, 2, (300, 6)))
+    with pytest.raises(FileError, match="has no header"):
+        open_table(headerless(tmp_path, numbers))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["0", "1", "2", "3", "4"],
+        ["1", "2", "3", "4", "5"],
+        ["250", "401", "428", "496", "585"],
+        ["asthma", "1", "2", "3", "4"],
+    ],
+)
+def test_columns_may_be_called_by_numbers(names: list[str], tmp_path: Path) -> None:
+    """Counted as pandas does, or codes of diseases."""
+    X = np.random.default_rng(0).integers(0, 6, (300, 5))
+    table = pd.DataFrame(X, columns=names)
+    if names[0] == "asthma":
+        table[names] = X % 2
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    assert list(open_table(tmp_path / "rows.csv").names) == names

@@ -27,6 +27,7 @@ from fedmerdel.errors import (
     FileError,
     NotConvergedWarning,
     OptionError,
+    RareLevelWarning,
 )
 from fedmerdel.fitting.history import Move
 from fedmerdel.model.broadcast import Broadcast
@@ -86,6 +87,7 @@ __all__ = [
     "OutcomeCounts",
     "Policy",
     "Prior",
+    "RareLevelWarning",
     "Rate",
     "Rates",
     "Reply",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -80,8 +81,14 @@ def main() -> None:
         try:
             # Without arguments, the guide.
             code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
+            sys.stdout.flush()
         except FedMerDelError as error:
             _stop(str(error))
+        except OSError:
+            # Files have errors of their own, so it is the screen, or what it was led to.
+            # What is left to be shown goes nowhere, or the interpreter would try again at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _stop("what the command says can't be shown: its output is closed, or its disk full")
         except Exception as error:
             # Of typer's own errors; the text of any other may quote a row: the type must do.
             told = getattr(error, "format_message", None)

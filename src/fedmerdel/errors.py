@@ -35,5 +35,9 @@ class CeilingWarning(FedMerDelWarning):
     """A fit has used all clusters that `max_clusters` allows: there may be more."""
 
 
+class RareLevelWarning(FedMerDelWarning):
+    """A study was drafted with levels that few rows have: whoever reads it learns that they are."""
+
+
 class ConstantColumnWarning(FedMerDelWarning):
     """A column has one level only: kept, but it can't tell clusters apart."""

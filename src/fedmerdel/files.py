@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from fedmerdel.errors import FileError
+from fedmerdel.swap import beside, put
+
+MOST_BYTES = 64 * 2**20
+"""Of one file, or of all files of a parcel together; none that is written comes near."""
+
+FIRST = 4096
+"""Bytes of a file that tell whether it is one of ours."""
+
+_BINARY = getattr(os, "O_BINARY", 0)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -46,20 +54,12 @@ def replacement(path: str | Path, noun: str = "file") -> Iterator[Path]:
         Where to write; nothing is there yet.
     """
     target = Path(path)
-    # Not tempfile, whose files no one else may read.
-    part = target.parent / f".{target.name}.{uuid4().hex}"
     try:
-        yield part
-        if part.is_dir():
-            _replace_folder(part, target)
-        else:
-            part.replace(target)
+        with beside(target) as part:
+            yield part
+            put(part, target)
     except OSError:
         raise unwritable(target, noun) from None
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-        with suppress(OSError):
-            part.unlink()
 
 
 def check_place(path: str | Path, noun: str = "file", *, make_parents: bool = False) -> None:
@@ -86,6 +86,39 @@ def check_place(path: str | Path, noun: str = "file", *, make_parents: bool = Fa
     named = target.name not in ("", "..")
     if not (named and folder.is_dir() and os.access(folder, os.W_OK)):
         raise unwritable(target, noun)
+    if target.is_symlink():
+        raise FileError(f"{noun} {str(target)!r} is a link: name the place that it leads to")
+
+
+def check_earlier(path: str | Path, noun: str, is_ours: Callable[[bytes], bool]) -> None:
+    """Refuse to write over a file that is not ours; its first bytes tell.
+
+    Parameters
+    ----------
+    path : str or Path
+        The target.
+    noun : str
+        What a message calls one of ours.
+    is_ours : callable
+        Told the first bytes of what is there, says whether it is one.
+
+    Raises
+    ------
+    FileError
+        If another file is there, or something that is no plain file.
+    """
+    target = Path(path)
+    try:
+        if not target.exists():
+            return
+        with target.open("rb") as file:
+            known = stat.S_ISREG(os.fstat(file.fileno()).st_mode) and is_ours(file.read(FIRST))
+    except OSError:
+        known = False
+    if not known:
+        raise FileError(
+            f"file {str(target)!r} is there already and is no {noun}: name another, or move it away"
+        )
 
 
 def is_empty_folder(path: Path) -> bool:
@@ -103,14 +136,57 @@ def unwritable(target: Path, noun: str) -> FileError:
     )
 
 
+def read_plain(path: str | Path, where: str, most_bytes: int = MOST_BYTES) -> bytes:
+    """Read a plain file that is not too large; nothing else is opened, or waited for.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    where : str
+        What messages call it.
+    most_bytes : int
+        Refuse more than this.
+
+    Raises
+    ------
+    FileError
+        If it is no plain file (but a folder, a pipe, a device), too large, or can't be read.
+    """
+    try:
+        # A pipe without a writer would be waited for.
+        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
+        with open(opened, "rb") as file:
+            found = os.fstat(opened)
+            if not stat.S_ISREG(found.st_mode):
+                raise FileError(f"{where} is no plain file: give one that was copied whole")
+            if found.st_size > most_bytes:
+                raise too_large(where)
+            content = file.read(most_bytes + 1)
+    except FileError:
+        raise
+    except FileNotFoundError:
+        raise FileError(f"{where} does not exist: check its name and folder") from None
+    except IsADirectoryError:
+        raise FileError(f"{where} is a folder: name a file") from None
+    except (OSError, ValueError):  # a name with a zero byte
+        raise FileError(f"{where} can't be read: check its name and rights") from None
+    if len(content) > most_bytes:
+        raise too_large(where)
+    return content
+
+
+def too_large(where: str) -> FileError:
+    """Word the error for something that is larger than any of ours."""
+    return FileError(f"{where} is too large to be read: it is none that this software wrote")
+
+
 def read_json(path: str | Path, kind: str, version: int) -> dict[str, Any]:
     """Read a document and check that it is of this kind and version."""
     source = Path(path)
     try:
-        document = json.loads(source.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileError(f"file {str(source)!r} does not exist") from None
-    except (OSError, ValueError, RecursionError):
+        document = json.loads(read_plain(source, f"file {str(source)!r}").decode("utf-8"))
+    except (ValueError, RecursionError):
         raise FileError(f"file {str(source)!r} can't be read as JSON") from None
     if not isinstance(document, dict) or document.get("kind") != kind:
         raise FileError(f"file {str(source)!r} holds no {kind}")
@@ -120,18 +196,3 @@ def read_json(path: str | Path, kind: str, version: int) -> dict[str, Any]:
             f"software reads version {version}: use the software that wrote it, or fit again"
         )
     return document
-
-
-def _replace_folder(part: Path, target: Path) -> None:
-    """Put a new folder in the place of an old one, which is back if that fails."""
-    if not target.exists():
-        part.rename(target)
-        return
-    old = target.parent / f".{target.name}.{uuid4().hex}"
-    target.rename(old)
-    try:
-        part.rename(target)
-    except OSError:
-        old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)

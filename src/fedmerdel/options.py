@@ -12,7 +12,12 @@ from fedmerdel.errors import OptionError
 from fedmerdel.fitting.options import Init, Options, Recipe
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.level_prior import checked_prior, chosen_way
-from fedmerdel.sums.components import AUTO, MaxClusters, component_count
+from fedmerdel.sums.components import (
+    AUTO,
+    MaxClusters,
+    checked_max_clusters,
+    component_count,
+)
 from fedmerdel.sums.learning import Learned, what_is_learned
 from fedmerdel.sums.prior import Expected, Prior, level_prior
 from fedmerdel.sums.similarity import MergeCriterion
@@ -42,9 +47,7 @@ def check_options(estimator: Any) -> None:
     _choice("recipe", estimator.recipe, ("default", "paper"))
     _choice("merge_criterion", estimator.merge_criterion, get_args(MergeCriterion))
     _choice("missing", estimator.missing, get_args(Missing))
-    most = estimator.max_clusters
-    if not (isinstance(most, str) and most == AUTO) and (not _is_whole(most) or most < 1):
-        raise OptionError("max_clusters: give 'auto', or a whole number of at least 1")
+    checked_max_clusters(estimator.max_clusters)
     if estimator.max_iter is not None:
         check_whole("max_iter", estimator.max_iter, at_least=1)
     if estimator.n_init is not None:

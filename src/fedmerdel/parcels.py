@@ -1,30 +1,24 @@
-"""What travels between a site and the centre: a few readable files, in a folder, a zip or bytes.
-
-The same content gives the same bytes: no dates, no names of machines or users, and a zip
-without compression, whose result would depend on the library. What is read is bounded before
-it is read: names, and the size of all files together.
-"""
+"""What travels between a site and the centre: things that are sent as a few readable files."""
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from fedmerdel.bundles import (
+    Files,
+    damaged,
+    holds_only,
+    is_zip,
+    pack,
+    read_files,
+    unpack,
+    write_folder,
+)
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.files import check_place, is_empty_folder, replacement
-
-Files = dict[str, bytes]
-"""The content of each file by its name."""
-
-MOST_BYTES = 64 * 2**20
-"""All files of a parcel together; none comes near."""
-
-# What desktops leave behind, besides names that start with a dot.
-IGNORED = ("Thumbs.db", "desktop.ini")
+from fedmerdel.files import MOST_BYTES, check_place, is_empty_folder, replacement
 
 
 class Parcel(ABC):
@@ -40,6 +34,8 @@ class Parcel(ABC):
     DOCUMENT: ClassVar[str]
     NEEDED: ClassVar[tuple[str, ...]] = ()
     OPTIONAL: ClassVar[tuple[str, ...]] = ()
+    KEEPS: ClassVar[dict[str, str]] = {}
+    """Attributes in which one must agree with another to take its place unasked, in words."""
 
     @abstractmethod
     def to_files(self) -> Files:
@@ -58,16 +54,22 @@ class Parcel(ABC):
             If all can be read, and the numbers are impossible.
         """
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, replace: bool = False) -> None:
         """Write a folder of readable files, or one zip of them if the name ends in .zip.
 
-        One of this kind that is there already is replaced, whole or not at all; anything else
-        stays, and is refused.
+        Parameters
+        ----------
+        path : str or Path
+            Where. One of this kind that is there already is replaced, whole or not at all;
+            anything else stays, and is refused.
+        replace : bool
+            Replace also one that holds what this one does not, such as that of another site.
         """
         files = self.to_files()
-        self.check_place(path)
+        own = {name: getattr(self, name) for name in self.KEEPS}
+        self.check_place(path, replace=replace, **own)
         with replacement(path, self.NOUN) as part:
-            if _is_zip(Path(path)):
+            if is_zip(Path(path)):
                 part.write_bytes(pack(files))
             else:
                 write_folder(part, files)
@@ -119,12 +121,11 @@ class Parcel(ABC):
         """Refuse another kind or version, then what is missing or does not belong here."""
         if cls.DOCUMENT in files:
             cls._read_document(files)
-        needed = (cls.DOCUMENT, *cls.NEEDED)
-        for name in needed:
+        for name in (cls.DOCUMENT, *cls.NEEDED):
             if name not in files:
                 raise FileError(f"it has no file {name!r}: copy it again, whole")
         for name in files:
-            if name not in (*needed, *cls.OPTIONAL):
+            if name not in cls.file_names():
                 raise FileError(f"it holds {name!r}, which is no part of it: take it out")
 
     @classmethod
@@ -155,10 +156,24 @@ class Parcel(ABC):
         return f"{text}\n".encode()
 
     @classmethod
-    def check_place(cls, path: str | Path) -> None:
+    def file_names(cls) -> frozenset[str]:
+        """Return the names of the files that it has, or may have."""
+        return frozenset({cls.DOCUMENT, *cls.NEEDED, *cls.OPTIONAL})
+
+    @classmethod
+    def check_place(cls, path: str | Path, *, replace: bool = False, **own: Any) -> None:
         """Refuse to write over anything but an empty folder or an earlier one of this kind.
 
         `save` asks this too; a command asks it before the work.
+
+        Parameters
+        ----------
+        path : str or Path
+            The place.
+        replace : bool
+            Whether an earlier one may be lost that differs in what is its own.
+        **own
+            What the new one has of `KEEPS`, as far as it is known.
 
         Raises
         ------
@@ -167,112 +182,47 @@ class Parcel(ABC):
         """
         target = Path(path)
         check_place(target, cls.NOUN)
-        if not target.exists() or (not _is_zip(target) and is_empty_folder(target)):
+        if not target.exists() or (not is_zip(target) and is_empty_folder(target)):
             return
-        kept = FileError(
-            f"{str(target)!r} is there already and is no {cls.NOUN}: name another, or move it away"
-        )
-        if target.is_dir() == _is_zip(target):
-            raise kept
+        names = cls.file_names()
         try:
+            # What is replaced is gone: hidden files, links and folders count.
+            ours = target.is_dir() != is_zip(target) and (
+                not target.is_dir() or holds_only(target, names)
+            )
             files = read_files(target, cls.NOUN)
-            content = json.loads(files[cls.DOCUMENT])
-            whole = set(files) <= {cls.DOCUMENT, *cls.NEEDED, *cls.OPTIONAL}
-            if not (whole and content["kind"] == cls.KIND):
-                raise kept
-        except (FileError, KeyError, TypeError, ValueError, RecursionError):
-            raise kept from None
+            ours = ours and set(files) <= names
+            ours = ours and json.loads(files[cls.DOCUMENT])["kind"] == cls.KIND
+        except (OSError, KeyError, TypeError, ValueError, RecursionError):
+            ours = False
+        if not ours:
+            raise FileError(
+                f"{str(target)!r} is there already and is no {cls.NOUN}, or holds more: name "
+                "another, or move it away"
+            )
+        if not replace and own:
+            cls._check_own(target, own)
+
+    @classmethod
+    def _check_own(cls, target: Path, own: dict[str, Any]) -> None:
+        """Refuse to lose one that differs in what is its own."""
+        try:
+            earlier = cls.load(target)
+        except (FileError, DataError):  # damaged, or of another version: nobody can read it
+            return
+        for name, value in own.items():
+            if cls._loses(getattr(earlier, name), value):
+                raise would_lose(target, f"is a {cls.NOUN} with {cls.KEEPS[name]}")
+
+    @staticmethod
+    def _loses(earlier: Any, new: Any) -> bool:
+        """Whether something is lost where one attribute takes the place of another."""
+        return bool(earlier != new)
 
 
-def damaged(name: str, why: str) -> str:
-    """Word what is wrong with a file."""
-    return f"file {name!r} is damaged, {why}: copy it again"
-
-
-def decoded(files: Files, name: str) -> str:
-    """Return the text of a file."""
-    try:
-        # Spreadsheet programs put a mark before the text.
-        return files[name].decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise FileError(damaged(name, "it is not UTF-8 text")) from None
-
-
-def write_folder(folder: Path, files: Files) -> None:
-    """Write files into a new folder."""
-    folder.mkdir(parents=True)
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-
-
-def read_files(path: str | Path, where: str, most_bytes: int = MOST_BYTES) -> Files:
-    """Read the files of a folder or a zip, but for what desktops leave behind."""
-    source = Path(path)
-    try:
-        if not source.is_dir():
-            if not source.exists():
-                raise FileError(f"{where} does not exist")
-            if source.stat().st_size > 2 * most_bytes:
-                raise FileError(f"{where} is too large to be read")
-            return unpack(source.read_bytes(), where, most_bytes)
-        entries = [entry for entry in sorted(source.iterdir()) if _counts(entry.name)]
-        if sum(entry.stat().st_size for entry in entries if entry.is_file()) > most_bytes:
-            raise FileError(f"{where} is too large to be read")
-        return {entry.name: entry.read_bytes() if entry.is_file() else b"" for entry in entries}
-    except FileError:
-        raise
-    except OSError:
-        raise FileError(f"{where} can't be read") from None
-
-
-def pack(files: Files) -> bytes:
-    """Return the bytes of a zip of these files."""
-    written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", zipfile.ZIP_STORED) as archive:
-        for name, content in files.items():
-            entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-            # Else the system that it is written on would show.
-            entry.create_system = 3
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, content)
-    return written.getvalue()
-
-
-def unpack(data: bytes, where: str, most_bytes: int = MOST_BYTES) -> Files:
-    """Return the files of a zip, its own or one that people made by hand."""
-    if len(data) > most_bytes:
-        raise FileError(f"{where} is too large to be read")
-    found: Files = {}
-    left = most_bytes
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            for entry in archive.infolist():
-                *folders, name = entry.filename.split("/")
-                if entry.is_dir() or not _counts(name) or "__MACOSX" in folders:
-                    continue
-                # Zipped by hand, the files may lie in a folder of the zip; but in one only.
-                if name in found:
-                    raise FileError(f"{where} holds {name!r} twice: zip one")
-                left -= entry.file_size
-                if left < 0:
-                    raise FileError(f"{where} is too large to be read")
-                # Others, and a plain read, unpack all that there is before its size is looked at.
-                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    raise zipfile.BadZipFile
-                with archive.open(entry) as packed:
-                    found[name] = packed.read(entry.file_size)
-                    if len(found[name]) < entry.file_size or packed.read(1):
-                        raise zipfile.BadZipFile
-    except FileError:
-        raise
-    except Exception:  # a damaged zip makes zipfile raise of any kind
-        raise FileError(f"{where} is neither a folder nor a zip, or is damaged") from None
-    return found
-
-
-def _is_zip(path: Path) -> bool:
-    return path.suffix.lower() == ".zip"
-
-
-def _counts(name: str) -> bool:
-    return not name.startswith(".") and name not in IGNORED
+def would_lose(path: str | Path, what: str) -> FileError:
+    """Word the error for a place where something else would be overwritten."""
+    return FileError(
+        f"{str(path)!r} {what}, which would be lost: name another, or say --replace "
+        "(replace=True in Python)"
+    )

@@ -156,13 +156,20 @@ class Federation(FederationState):
         """
         write_report(self, self.model, path, title=title, date=date, image_shape=image_shape)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, replace: bool = False) -> None:
         """Write the federation to a folder of readable files.
 
         It holds what every site sent, and stays at the centre. Its parts ``model/`` and
         ``broadcast/`` may be sent.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where. An earlier federation there is replaced, whole or not at all.
+        replace : bool
+            Replace also one that has sites, or names of clusters, which this one has not.
         """
-        save_federation(self, self.model.to_files(), path)
+        save_federation(self, self.model.to_files(), path, replace=replace)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import csv
 import io
-import json
+from contextlib import suppress
 from math import isclose
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
+from fedmerdel.bundles import Files, write_folder
 from fedmerdel.centre.lineage import Round
+from fedmerdel.centre.place import FILE, KIND, VERSION, check_centre_place, check_kept
 from fedmerdel.centre.rounds import UNCUT, RoundState
 from fedmerdel.centre.state import FederationState
 from fedmerdel.centre.summaries import check_summaries, replies_to
 from fedmerdel.errors import DataError, FileError
 from fedmerdel.files import (
-    check_place,
-    is_empty_folder,
     read_json,
     replacement,
     write_json,
@@ -34,28 +34,31 @@ from fedmerdel.files import (
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.names_file import FILE as NAMES
 from fedmerdel.model.names_file import names_for, names_text
-from fedmerdel.parcels import Files, write_folder
+from fedmerdel.release.grid import defused
 from fedmerdel.release.reply import load_release
 from fedmerdel.study.study import Study
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.extrapolation import Past
 from fedmerdel.sums.search import Search
 from fedmerdel.sums.similarity import MergeCriterion
-
-KIND = "fedmerdel federation"
-VERSION = 1
-FILE = "federation.json"
-PARTS = {FILE, "study.toml", "lineage.csv", "sites", "asked", "model", "broadcast", NAMES}
+from fedmerdel.swap import clear_leftovers
 
 
-def save_federation(federation: FederationState, model: Files, path: str | Path) -> None:
+def save_federation(
+    federation: FederationState, model: Files, path: str | Path, *, replace: bool = False
+) -> None:
     """Write the folder, with the files of its model, whole or not at all.
 
-    An earlier one there is replaced.
+    An earlier one there is replaced; one with other sites, or with names that this one lacks,
+    only if it is asked for.
     """
     check_centre_place(path)
+    if not replace:
+        check_kept(federation.sites, federation.names, path)
+    with suppress(OSError):  # said in one line by what follows
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
     with replacement(path, "folder") as part:
-        part.mkdir(parents=True)
+        part.mkdir()
         for summary in federation.summaries:
             write_folder(part / "sites" / summary.site, summary.to_files())
         write_folder(part / "model", model)
@@ -80,6 +83,8 @@ def load_federation(path: str | Path) -> dict[str, Any]:
         If what the sites sent does not fit the study.
     """
     source = Path(path)
+    if not source.exists():
+        clear_leftovers(source)  # it may have been set aside by a process that was killed
     content = read_json(source / FILE, KIND, VERSION)
     study = Study.load(source / "study.toml")
     if content.get("study_hash") != study.hash:
@@ -110,29 +115,6 @@ def load_federation(path: str | Path) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, OverflowError, IndexError, AttributeError):
         pass
     raise FileError(f"file {str(source / FILE)!r} is damaged or was changed: merge again")
-
-
-def check_centre_place(path: str | Path) -> None:
-    """Refuse to write over anything but an empty folder or an earlier federation, alone there.
-
-    Raises
-    ------
-    FileError
-        If something else is there, or nothing can be written there.
-    """
-    target = Path(path)
-    check_place(target, "folder", make_parents=True)
-    if not target.exists() or is_empty_folder(target):
-        return
-    try:
-        content = json.loads((target / FILE).read_text(encoding="utf-8"))
-        if content["kind"] == KIND and {entry.name for entry in target.iterdir()} <= PARTS:
-            return
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        pass
-    raise FileError(
-        f"{str(target)!r} is there and is no centre's folder, or holds more: name another"
-    )
 
 
 def _content(federation: FederationState) -> dict[str, Any]:
@@ -199,7 +181,9 @@ def _lineage(federation: FederationState) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["site", "local_cluster", "cluster", "rows"])
-    writer.writerows([a.site, a.local_cluster, a.cluster, repr(a.rows)] for a in federation.lineage)
+    writer.writerows(
+        [defused(a.site), a.local_cluster, a.cluster, repr(a.rows)] for a in federation.lineage
+    )
     return text.getvalue()
 
 

@@ -12,4 +12,7 @@ TableFile = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet
 ModelFolder = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Folder of a model, or of a centre.")
 ]
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Write over what is there, and lose what it has.")
+]
 Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads; the result is the same.")]

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from fedmerdel.centre.federation import Federation, merge_sites
-from fedmerdel.centre.folder import FILE, check_centre_place
-from fedmerdel.commands.arguments import ModelFolder, StudyFile
+from fedmerdel.centre.place import FILE, check_centre_place
+from fedmerdel.commands.arguments import ModelFolder, Replace, StudyFile
 from fedmerdel.commands.screen import (
     count,
     screen,
@@ -34,6 +34,7 @@ def merge(
     summaries: Annotated[list[Path], typer.Argument(metavar="SUMMARY...", help="From the sites.")],
     output: Output,
     search: Annotated[Search, typer.Option(help="How clusters are merged.")] = "auto",
+    replace: Replace = False,
 ) -> None:
     """Merge the clusters of all sites at the coordinating centre."""
     agreed = Study.load(study)
@@ -45,7 +46,7 @@ def merge(
             before = Federation.load(output)
             if before.study.hash == agreed.hash and not before.record:
                 federation = federation.named_as(before)
-        federation.save(output)
+        federation.save(output, replace=replace)
     screen.print(
         f"{count(len(federation.lineage), 'local cluster')} of "
         f"{count(len(federation.sites), 'site')} became "
@@ -59,13 +60,14 @@ def step(
     centre: CentreFolder,
     replies: Annotated[list[Path], typer.Argument(metavar="REPLY...", help="From the sites.")],
     output: Output,
+    replace: Replace = False,
 ) -> None:
     """Take the sites' replies to a broadcast into the next model: one more round."""
     check_centre_place(output)
     with screen.status(f"taking in {count(len(replies), 'reply', 'replies')}"):
         last = Federation.load(centre)
         federation, _ = last.step([load_release(path) for path in replies])
-        federation.save(output)
+        federation.save(output, replace=replace)
     show_round(federation)
     screen.print(
         f"The model is in {output / 'model'}; {output / 'broadcast'} is all that sites need for "
@@ -110,7 +112,7 @@ def name_clusters(
     except OptionError as error:
         where = "--set" if names is None else f"file {str(names)!r}"
         raise OptionError(f"{where}: {error}") from None
-    found.save(model)
+    found.save(model, replace=True)  # it is this one, with other names
     anew = sum(bool(name.strip()) for name in given.values())
     have = sum(map(bool, found.names))
     screen.print(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
+from warnings import catch_warnings
 
 import typer
 
-from fedmerdel.commands.arguments import ModelFolder, StudyFile, TableFile, Threads
+from fedmerdel.commands.arguments import ModelFolder, Replace, StudyFile, TableFile, Threads
 from fedmerdel.commands.screen import count, screen, show_check, show_next, show_review
-from fedmerdel.errors import DataError, FileError, OptionError
-from fedmerdel.files import check_place, write_text
+from fedmerdel.errors import DataError, FileError, OptionError, RareLevelWarning
+from fedmerdel.files import check_earlier, check_place, write_text
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.certainty import SURE
 from fedmerdel.model.global_model import GlobalModel
@@ -83,12 +84,13 @@ def fit(
     site: Annotated[str, typer.Option(help="Name of this site.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder, or .zip, to write.")],
     threads: Threads = 1,
+    replace: Replace = False,
 ) -> None:
     """Fit this site's rows and write what may leave: a folder to review and send."""
     agreed = Study.load(study)
-    SiteSummary.check_place(output)
+    SiteSummary.check_place(output, replace=replace, site=site, study_hash=agreed.hash)
     released = prepare_release(agreed, table, site, n_jobs=threads, verbose=screen.is_terminal)
-    released.summary.save(output)
+    released.summary.save(output, replace=replace)
     _show_release(released, count(released.summary.n_clusters, "cluster"), output)
 
 
@@ -121,14 +123,15 @@ def reply(
     site: Annotated[str, typer.Option(help="Name of this site.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder, or .zip, to write.")],
     threads: Threads = 1,
+    replace: Replace = False,
 ) -> None:
     """Reply to a broadcast: count this site's rows in its clusters, to make them better."""
     agreed = Study.load(study)
-    Reply.check_place(output)
+    Reply.check_place(output, replace=replace, site=site, study_hash=agreed.hash)
     sent = Broadcast.load(broadcast)
     with screen.status("counting"):
         released = prepare_reply(agreed, sent, table, site, n_jobs=threads)
-        released.summary.save(output)
+        released.summary.save(output, replace=replace)
     _show_release(released, f"Reply of round {sent.number}", output)
 
 
@@ -174,7 +177,8 @@ def models(
     threads: Threads = 1,
 ) -> None:
     """Compare latent class models of one table by BIC and the like. No row is in the result."""
-    from fedmerdel.estimators.model_table import model_table  # scikit-learn is slow to import
+    # scikit-learn is slow to import
+    from fedmerdel.estimators.model_table import is_model_table, model_table
 
     first, _, last = k.partition("-")
     if not (first.isdecimal() and (last or first).isdecimal()):
@@ -182,11 +186,11 @@ def models(
     numbers = range(int(first), int(last or first) + 1)
     if output is not None:
         check_place(output)
-        if output.exists() and table.exists() and output.samefile(table):
-            raise FileError(f"file {str(output)!r} is the table itself: name another")
+        check_earlier(output, "table of models", is_model_table)
     opened = open_site_table(table)
     try:
-        codebook = draft_study(opened, exclude=exclude or ()).codebook
+        with catch_warnings(action="ignore", category=RareLevelWarning):  # no study is written
+            codebook = draft_study(opened, exclude=exclude or ()).codebook
     except UnusableError as error:
         raise DataError(
             f"{error.found}: leave out with --exclude, or cut or group the values first"

@@ -98,6 +98,14 @@ class ModelRow:
     notes: tuple[str, ...]
 
 
+_HEADER = ",".join(field.name for field in fields(ModelRow))
+
+
+def is_model_table(first: bytes) -> bool:
+    """Whether these are the first bytes of what `ModelTable.to_csv` returned."""
+    return first.startswith(f"{_HEADER}\n".encode())
+
+
 @dataclass(frozen=True)
 class ModelTable:
     """Latent class models of one table, by number of classes. Prints as a table.
@@ -134,7 +142,7 @@ class ModelTable:
 
     def to_csv(self) -> str:
         """Return the same as the text of a CSV file."""
-        lines = [",".join(field.name for field in fields(ModelRow))]
+        lines = [_HEADER]
         for row in self.rows:
             cells = asdict(row) | {"notes": "; ".join(row.notes)}
             # No note holds a comma or a quotation mark.

@@ -10,8 +10,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from fedmerdel.bundles import Files, damaged, decoded
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.parcels import Files, Parcel, damaged, decoded
+from fedmerdel.parcels import Parcel
 from fedmerdel.release.grid import number_text, read_grid, write_grid
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.study.study import Study

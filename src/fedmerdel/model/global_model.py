@@ -9,11 +9,13 @@ from typing import Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
+from fedmerdel.bundles import Files, damaged
 from fedmerdel.errors import DataError, FileError
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.generate import sample
 from fedmerdel.model.model_files import (
     CLUSTERS,
+    DOCUMENT,
     STUDY,
     SUMS,
     model_document,
@@ -24,7 +26,7 @@ from fedmerdel.model.names import changed
 from fedmerdel.model.names_file import FILE as NAMES
 from fedmerdel.model.report import write_report
 from fedmerdel.model.state import ModelState
-from fedmerdel.parcels import Files, Parcel, damaged
+from fedmerdel.parcels import Parcel
 from fedmerdel.sums.arrays import IntArray
 
 
@@ -71,9 +73,10 @@ class GlobalModel(ModelState, Parcel):
     NOUN: ClassVar[str] = "model"
     KIND: ClassVar[str] = "fedmerdel model"
     VERSION: ClassVar[int] = 3
-    DOCUMENT: ClassVar[str] = "model.json"
+    DOCUMENT: ClassVar[str] = DOCUMENT
     NEEDED: ClassVar[tuple[str, ...]] = (STUDY, SUMS, CLUSTERS)
     OPTIONAL: ClassVar[tuple[str, ...]] = (NAMES,)
+    KEEPS: ClassVar[dict[str, str]] = {"names": "names for its clusters"}
 
     def describe(self) -> tuple[Cluster, ...]:
         """Describe every cluster: size, prevalence, ratio to all, outcomes."""
@@ -134,6 +137,11 @@ class GlobalModel(ModelState, Parcel):
             raise
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
             raise FileError(damaged(cls.DOCUMENT, "or was changed")) from None
+
+    @staticmethod
+    def _loses(earlier: tuple[str, ...], new: tuple[str, ...]) -> bool:
+        """Whether names are lost: a model that has any may be given others."""
+        return any(earlier) and not any(new)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from fedmerdel.bundles import Files, decoded
 from fedmerdel.model.broadcast import MOST_CLUSTERS, level_names
 from fedmerdel.model.names_file import FILE as NAMES
 from fedmerdel.model.names_file import names_for, names_text
 from fedmerdel.model.rates import Rates
 from fedmerdel.model.state import ModelState
-from fedmerdel.parcels import Files, decoded
 from fedmerdel.release.grid import check_names, number_text, read_grid, write_grid
 from fedmerdel.release.sheets import ROWS, cluster_columns
 from fedmerdel.study.study import Study
@@ -23,7 +23,7 @@ from fedmerdel.sums.predictive import mean_levels
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
-STUDY, SUMS, CLUSTERS = "study.toml", "sums.csv", "clusters.csv"
+DOCUMENT, STUDY, SUMS, CLUSTERS = "model.json", "study.toml", "sums.csv", "clusters.csv"
 ENTROPY = "(entropy)"
 
 

@@ -8,7 +8,9 @@ import re
 from pathlib import Path
 
 from fedmerdel.errors import FileError, OptionError
+from fedmerdel.files import read_plain
 from fedmerdel.model.names import changed, checked
+from fedmerdel.release.grid import defused, restored
 
 FILE = "names.csv"
 COLUMNS = ("cluster", "name")
@@ -22,7 +24,7 @@ def names_text(names: tuple[str, ...]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows([k, name] for k, name in enumerate(names) if name)
+    writer.writerows([k, defused(name)] for k, name in enumerate(names) if name)
     return text.getvalue()
 
 
@@ -39,11 +41,7 @@ def read_names(path: str | Path) -> dict[int, str]:
     """
     file = f"file {str(path)!r}"
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise FileError(f"{file} does not exist") from None
-    except OSError:
-        raise FileError(f"{file} can't be read: check its rights") from None
+        text = read_plain(path, file).decode("utf-8-sig")
     except ValueError:
         raise FileError(
             f"{file} is no text in UTF-8: save it as CSV UTF-8 (comma delimited)"
@@ -79,7 +77,7 @@ def names_from(text: str, file: str) -> dict[int, str]:
             raise FileError(f"{file}, row {at}: its cluster is no number: give one such as 3")
         if int(number) in names:
             raise FileError(f"{file}, row {at}: cluster {int(number)} is there twice: keep one")
-        names[int(number)] = entry["name"]
+        names[int(number)] = restored(entry["name"])
     return names
 
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedmerdel.errors import ConstantColumnWarning, DataError, OptionError
+import numpy as np
+
+from fedmerdel.errors import ConstantColumnWarning, DataError, OptionError, RareLevelWarning
 from fedmerdel.records.columns import Column, Table
 from fedmerdel.records.frames import SUFFIXES
 from fedmerdel.records.infer import infer_codebook
@@ -22,6 +24,9 @@ from fedmerdel.study.codebook import (
     level_text,
 )
 from fedmerdel.study.study import Study
+
+MOST_NAMED = 5
+"""Variables that a warning names."""
 
 FEW_LEVELS = 5
 """A variable of so many levels is no identifier, however few rows there are."""
@@ -96,6 +101,8 @@ def draft_study(
     -----
     ConstantColumnWarning
         If columns of a table have one level only. They are kept.
+    RareLevelWarning
+        If levels are held by fewer rows than the usual policy tells of. They are kept.
     """
     for field, given in (("outcomes", outcomes), ("exclude", exclude)):
         if isinstance(given, str):
@@ -133,6 +140,7 @@ def _read_rows(opened: Readable, aside: Sequence[str], missing_level: bool) -> C
             codebook = infer_codebook(kept, missing_level=missing_level)
             unusable = _identifiers(codebook, kept)
             if not unusable:
+                _warn_of_rare_levels(codebook, kept)
                 return Codebook(
                     tuple(_with_both(v.name, v.observed, v.kind) for v in codebook.variables)
                 )
@@ -163,6 +171,28 @@ def _identifiers(codebook: Codebook, table: Table) -> dict[str, str]:
                 f"looks like an identifier, with {n_levels} distinct values in {n_entries} entries"
             )
     return found
+
+
+def _warn_of_rare_levels(codebook: Codebook, table: Table) -> None:
+    """Warn of levels that few rows have, by the names of their variables alone.
+
+    Of true and false, or 0 and 1, both are drafted whoever has them.
+    """
+    least = Study.policy.smallest
+    rare = [
+        repr(variable.name)
+        for variable, column in zip(codebook.variables, table.columns, strict=True)
+        if not (variable.kind == "boolean" or set(variable.observed) <= {"0", "1"})
+        and np.unique(column.numbers[~column.absent], return_counts=True)[1].min() < least
+    ]
+    if rare:
+        shown = ", ".join(rare[:MOST_NAMED]) + (", ..." if len(rare) > MOST_NAMED else "")
+        warnings.warn(
+            f"{table.prefix}levels of {shown} are held by fewer than {least} rows, and would stand "
+            "in the study for all sites to read: group them, or take them out",
+            RareLevelWarning,
+            stacklevel=4,
+        )
 
 
 def _with_both(name: str, levels: tuple[str, ...], kind: Kind) -> Variable:

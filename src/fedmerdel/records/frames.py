@@ -28,6 +28,15 @@ from fedmerdel.records.columns import (
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 """How names of files that can be read end."""
 
+FEW_COLUMNS = 3
+"""Of fewer columns, a header can't be told from a row."""
+
+FIRST_ROWS = 1000
+"""Rows among whose entries a column's name is looked for."""
+
+SAME_SHARE = 0.8
+"""A first line is a row if this share of it is entries of its columns: a level may be rare."""
+
 
 def read_file(path: str | Path) -> Any:
     """Read a CSV or Parquet file into an Arrow table.
@@ -64,7 +73,7 @@ def read_file(path: str | Path) -> Any:
             return parquet.ParquetFile(name).read()
         from pyarrow import csv
 
-        return csv.read_csv(
+        table = csv.read_csv(
             name,
             # Of one column, an empty line is a row with its entry missing.
             parse_options=csv.ParseOptions(ignore_empty_lines=_n_names(name) != 1),
@@ -76,6 +85,30 @@ def read_file(path: str | Path) -> Any:
             f"{where} can't be read as {kind}: it may be damaged, cut off, or have rows of "
             "different length; write it again"
         ) from None
+    if has_no_header(table):
+        # Its first line is a row: no message may name these columns.
+        raise FileError(
+            f"{where} has no header: its first line looks like a row; write the names of the "
+            "columns there"
+        )
+    return table
+
+
+def has_no_header(table: Any) -> bool:
+    """Whether what should be the columns' names looks like a row of the table.
+
+    Four in five names are then entries of their own columns. Names that count the columns are
+    names, though a column may hold its own number.
+    """
+    names = table.column_names
+    counted = ([str(at + first) for at in range(len(names))] for first in (0, 1))
+    if len(names) < FEW_COLUMNS or names in counted:
+        return False
+    found = sum(
+        name in {str(entry) for entry in column.slice(0, FIRST_ROWS).to_pylist()}
+        for name, column in zip(names, table.columns, strict=True)
+    )
+    return found >= SAME_SHARE * len(names)
 
 
 def frame_column(series: Any, where: str) -> Column:

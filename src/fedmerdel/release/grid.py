@@ -15,6 +15,9 @@ from fedmerdel.sums.arrays import FloatArray
 # float() alone takes "1_000" and digits of other scripts.
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
+FORMULA = re.compile(r"'*([=@\t\r]|[-+].)", re.DOTALL)
+"""How cells begin that spreadsheets compute; a sign alone is none."""
+
 
 def number_text(number: float) -> str:
     """Return a whole number plainly, and any other so that it reads back to the last bit."""
@@ -24,13 +27,28 @@ def number_text(number: float) -> str:
     return repr(float(number))
 
 
+def defused(cell: str) -> str:
+    """Return a cell so that no spreadsheet takes it for a formula: with an apostrophe before it."""
+    return f"'{cell}" if _is_formula(cell) else cell
+
+
+def restored(cell: str) -> str:
+    """Return what `defused` was given."""
+    return cell[1:] if cell.startswith("'") and _is_formula(cell[1:]) else cell
+
+
+def _is_formula(cell: str) -> bool:
+    # One that has an apostrophe already gets another, so that it is known on the way back.
+    return bool(FORMULA.match(cell)) and not NUMBER.fullmatch(cell)
+
+
 def write_grid(header: list[str], rows: Iterable[list[str]]) -> str:
     """Return a sheet as text."""
     file = io.StringIO()
     # The line ends of RFC 4180; with these, texts that hold either sign are quoted.
     writer = csv.writer(file, lineterminator="\r\n")
-    writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerow(header)  # our own words
+    writer.writerows(map(defused, row) for row in rows)
     return file.getvalue()
 
 
@@ -55,7 +73,9 @@ def read_grid(
     numbers = np.array([row[len(labels) :] for row in rows]).astype(np.float64)
     if not np.isfinite(numbers).all():
         raise FileError(f"file {file!r} has a number too large to be one: copy it again")
-    return [row[: len(labels)] for row in rows], numbers.reshape(len(rows), len(columns))
+    return [[*map(restored, row[: len(labels)])] for row in rows], numbers.reshape(
+        len(rows), len(columns)
+    )
 
 
 def check_names(file: str, found: list[list[str]], expected: list[list[str]]) -> None:

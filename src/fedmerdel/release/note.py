@@ -66,9 +66,8 @@ def checkers_note(
         (
             document,
             "Names of site, study and software, the list of variables and levels that the study "
-            "gave to all sites, how well the clusters fit as one number (elbo, computed from the "
-            "released counts), the variables that tell clusters apart if the study asks for "
-            "them (selected), and the account of disclosure control.",
+            "gave to all sites, the variables that tell clusters apart if the study asks for them "
+            "(selected), and the account of disclosure control.",
         ),
     ]
     if sums.outcomes:

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedmerdel.bundles import Files, read_files, unpack
 from fedmerdel.errors import FileError
-from fedmerdel.parcels import MOST_BYTES, Files, read_files, unpack
+from fedmerdel.files import MOST_BYTES
 from fedmerdel.release.cells import DUST, wrong_arrays
 from fedmerdel.release.mechanism import MoveSums
 from fedmerdel.release.sheets import HALVES, counts_sheet, read_counts
@@ -41,7 +42,7 @@ class Reply(SiteSummary):
 
     NOUN: ClassVar[str] = "reply"
     KIND: ClassVar[str] = "fedmerdel reply"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     DOCUMENT: ClassVar[str] = "reply.json"
     OPTIONAL: ClassVar[tuple[str, ...]] = (*SiteSummary.OPTIONAL, HALVES)
     ENTRIES: ClassVar[dict[str, type | tuple[type, ...]]] = {

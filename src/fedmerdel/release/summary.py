@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from fedmerdel.bundles import Files, decoded
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.parcels import Files, Parcel, decoded
+from fedmerdel.parcels import Parcel
 from fedmerdel.release.account import Account
 from fedmerdel.release.cells import DUST, all_cells, wrong_arrays
 from fedmerdel.release.mechanism import Mechanism, MoveSums
@@ -55,9 +56,6 @@ class SiteSummary(Parcel):
         ``K_init``, the components of the site's prior.
     sums : Sums
         Sums of the site's clusters, K of them; Q may be an upper bound of it.
-    elbo : float
-        ELBO of the sums under the study's prior before anything is learned of it: it
-        tells no more than they do.
     selected : tuple of str or None
         Variables that the site selected; None where the study selects none.
     account : Account
@@ -73,9 +71,10 @@ class SiteSummary(Parcel):
 
     NOUN: ClassVar[str] = "summary"
     KIND: ClassVar[str] = "fedmerdel site summary"
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     DOCUMENT: ClassVar[str] = "summary.json"
     NEEDED: ClassVar[tuple[str, ...]] = (COUNTS, OVERLAP)
+    KEEPS: ClassVar[dict[str, str]] = {"site": "another site", "study_hash": "another study"}
     OPTIONAL: ClassVar[tuple[str, ...]] = (OUTCOMES, "README.txt")
 
     ENTRIES: ClassVar[dict[str, type | tuple[type, ...]]] = {
@@ -84,7 +83,6 @@ class SiteSummary(Parcel):
         "software": str,
         "n_components": int,
         "n_clusters": int,
-        "elbo": (int, float),
         "selected": (list, type(None)),
         "outcomes": list,
         "disclosure": dict,
@@ -97,7 +95,6 @@ class SiteSummary(Parcel):
     software: str = SOFTWARE
     n_components: int
     sums: Sums
-    elbo: float
     selected: tuple[str, ...] | None = None
     account: Account
     codebook: Codebook = field(repr=False)
@@ -201,7 +198,6 @@ class SiteSummary(Parcel):
             "software": self.software,
             "n_components": int(self.n_components),
             "n_clusters": self.n_clusters,
-            "elbo": float(self.elbo),
             "selected": None if self.selected is None else list(self.selected),
             "outcomes": list(self.sums.outcomes),
             "disclosure": self.account.to_dict(),
@@ -236,7 +232,7 @@ class SiteSummary(Parcel):
         single: dict[str, FloatArray],
         codebook: Codebook,
     ) -> dict[str, Any]:
-        return {**document, "elbo": float(document["elbo"])}
+        return document
 
     def _impossible(self) -> str | None:
         """Return the first thing that can't be, or None."""
@@ -262,8 +258,6 @@ class SiteSummary(Parcel):
         wrong = wrong_arrays(shapes)
         if wrong is not None:
             return wrong
-        if not np.isfinite(self.elbo):
-            return "the ELBO is not finite"
         # A damaged file may hold anything here, also what no set can hold.
         if not all(name in names for name in self.selected or ()):
             return "it selects variables that its codebook does not have"

@@ -13,11 +13,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fedmerdel.errors import FileError
-from fedmerdel.files import check_place
+from fedmerdel.files import check_earlier, check_place
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, on, share_colour
 
 OWN_FILES = ("federation.json", "model.json", "summary.json", "reply.json", "broadcast.json")
 """Where one of these is, or above it, a folder has its own files and no other."""
+
+GENERATOR = b'<meta name="generator" content="fedmerdel">'
+"""What every page has near its beginning."""
 
 ASSETS = files("fedmerdel.report") / "assets"
 
@@ -69,6 +72,7 @@ def check_page_place(path: str | Path) -> None:
         raise FileError(f"{str(target)!r} is a folder: name an HTML file in it")
     if target.suffix.lower() not in (".html", ".htm"):
         raise FileError(f"file {str(target)!r}: a page's name ends in .html")
+    check_earlier(target, "page of this software", lambda first: GENERATOR in first)
     folders = target.resolve().parents
     if any((folder / name).exists() for folder in folders for name in OWN_FILES):
         raise FileError(

@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.files import check_place, replacement, unwritable
+from fedmerdel.files import check_earlier, check_place, replacement, unwritable
 from fedmerdel.site.assign import Assignment
+
+RESULTS = ["cluster", "probability"]
+"""The columns of labels, after the row's id if it has one."""
 
 OWNER_ONLY = 0o600
 """Who may read labels, where files have such modes: whoever wrote them."""
@@ -27,7 +30,7 @@ def write_labels(
     from pyarrow import csv, parquet
 
     check_labels_place(path)
-    if ids is not None and id_name in ("cluster", "probability"):
+    if ids is not None and id_name in RESULTS:
         raise DataError(f"row_id {id_name!r} has the name of a result: rename that column")
     rows = np.arange(len(assigned.labels))
     columns: dict[str, Any] = {} if ids is None else {str(id_name): ids}
@@ -57,3 +60,17 @@ def check_labels_place(path: str | Path) -> None:
     check_place(target)
     if target.is_dir():
         raise unwritable(target, "file")
+    check_earlier(target, "file of labels", lambda first: _columns(target, first)[-2:] == RESULTS)
+
+
+def _columns(target: Path, first: bytes) -> list[str]:
+    """Return the columns of a file that is there, given its first bytes; none if it has none."""
+    from pyarrow import ArrowException, parquet
+
+    if target.suffix == ".csv":
+        header = first.decode("utf-8", "replace").partition("\n")[0]
+        return header.rstrip("\r").replace('"', "").split(",")
+    try:
+        return list(parquet.read_schema(target).names)
+    except ArrowException:
+        return []

@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 from fedmerdel.release.account import Changes
 from fedmerdel.release.protection import Protected
 from fedmerdel.release.summary import SiteSummary
-from fedmerdel.study.priors import study_prior
 from fedmerdel.study.study import Study
-from fedmerdel.sums.elbo import elbo
 
 
 class Release(NamedTuple):
@@ -48,7 +46,6 @@ def summary_fields(
         "site": site,
         "n_components": study.n_components,
         "sums": protected.sums,
-        "elbo": elbo(protected.sums, study_prior(study, study.n_components)),
         "selected": selected,
         "account": protected.account,
         "codebook": study.codebook,

@@ -19,7 +19,12 @@ from fedmerdel.study.level_prior import checked_prior, chosen_way
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
 from fedmerdel.study.study_file import FORMAT, SECTION_OF, read_study, study_bytes
 from fedmerdel.study.study_text import study_text
-from fedmerdel.sums.components import AUTO, MaxClusters, component_count
+from fedmerdel.sums.components import (
+    AUTO,
+    MaxClusters,
+    checked_max_clusters,
+    component_count,
+)
 from fedmerdel.sums.similarity import MergeCriterion
 
 RECIPES = ("default", "paper")
@@ -115,7 +120,7 @@ class Study:
         _check_text("name", self.name)
         if not isinstance(self.codebook, Codebook):
             raise OptionError("codebook: give a Codebook")
-        self._set("max_clusters", _max_clusters(self.max_clusters))
+        self._set("max_clusters", checked_max_clusters(self.max_clusters))
         self._set("seed", _whole("seed", self.seed, 0, LARGEST_SEED))
         if self.laps is not None:
             self._set("laps", _whole("laps", self.laps, 0))
@@ -300,15 +305,6 @@ def _names(field: str, given: Any) -> tuple[str, ...]:
 def _choice(field: str, value: Any, choices: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in choices:
         raise OptionError(f"{field}: give one of {', '.join(repr(choice) for choice in choices)}")
-
-
-def _max_clusters(value: Any) -> MaxClusters:
-    if isinstance(value, str) and value == AUTO:
-        return AUTO
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or value < 1:
-        raise OptionError('max_clusters: give "auto", or a whole number of at least 1')
-    return int(value)
 
 
 def _whole(field: str, value: Any, at_least: int, at_most: int | None = None) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedmerdel.errors import DataError, FileError, OptionError
+from fedmerdel.files import read_plain
 from fedmerdel.study.codebook import Codebook, Kind, Value, Variable, level_text
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy, custom_policy, policy_named
 
@@ -42,13 +43,7 @@ SECTION_OF: dict[str, str] = {
 
 def study_bytes(path: str | Path) -> bytes:
     """Read the bytes of a study's file."""
-    where = f"file {str(path)!r}"
-    try:
-        return Path(path).read_bytes()
-    except FileNotFoundError:
-        raise FileError(f"{where} does not exist: check its name and folder") from None
-    except OSError:
-        raise FileError(f"{where} can't be opened: check that it is a file you may read") from None
+    return read_plain(path, f"file {str(path)!r}")
 
 
 def read_study(content: bytes, where: str) -> dict[str, Any]:

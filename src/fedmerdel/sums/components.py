@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from numbers import Integral
+from typing import Any, Final, Literal
+
+from fedmerdel.errors import OptionError
 
 MaxClusters = int | Literal["auto"]
 """The most clusters that a fit may find: a number, or as many as it takes."""
@@ -15,8 +18,23 @@ AUTO_COMPONENTS = 200
 PAPER_COMPONENTS = 20
 """Components of the paper's recipe, which starts with all of them, where no number is given."""
 
+MOST_COMPONENTS = 10**6
+"""More than anyone's table could tell apart; what a number in a file may ask for has an end."""
+
 FIRST_ROOM = 20
 """Clusters that a search has room for at first; twice as many once they are used up."""
+
+
+def checked_max_clusters(value: Any) -> MaxClusters:
+    """Return the most clusters that a fit may find, or refuse what is no such number."""
+    if isinstance(value, str) and value == AUTO:
+        return AUTO
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or not 1 <= int(value) <= MOST_COMPONENTS:
+        raise OptionError(
+            f"max_clusters: give 'auto', or a whole number from 1 to {MOST_COMPONENTS:,}"
+        )
+    return int(value)
 
 
 def component_count(max_clusters: MaxClusters, recipe: str) -> int:

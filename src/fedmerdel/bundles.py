@@ -1,0 +1,158 @@
+"""A few files by their names: in a folder, in a zip, or as the bytes of a zip.
+
+The same content gives the same bytes: no dates, no names of machines or users, and a zip without
+compression, whose result would depend on the library. What is read is bounded before it is read:
+what kinds of files there are, how many, and the size of all together.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Collection
+from pathlib import Path
+
+from fedmerdel.errors import FileError
+from fedmerdel.files import MOST_BYTES, read_plain, too_large
+from fedmerdel.swap import clear_leftovers
+
+Files = dict[str, bytes]
+"""The content of each file by its name."""
+
+MOST_ENTRIES = 1000
+"""In a folder or a zip: those that are written have ten."""
+
+DESKTOP = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+"""What desktops leave behind. Nothing is lost with it; of other hidden files one can't know."""
+
+
+def damaged(name: str, why: str) -> str:
+    """Word what is wrong with a file."""
+    return f"file {name!r} is damaged, {why}: copy it again"
+
+
+def decoded(files: Files, name: str) -> str:
+    """Return the text of a file."""
+    try:
+        # Spreadsheet programs put a mark before the text.
+        return files[name].decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise FileError(damaged(name, "it is not UTF-8 text")) from None
+
+
+def write_folder(folder: Path, files: Files) -> None:
+    """Write files into a new folder."""
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+def read_files(path: str | Path, where: str, most_bytes: int = MOST_BYTES) -> Files:
+    """Read the files of a folder or a zip, but for what desktops leave behind.
+
+    Nothing is read before all of it is known to be plain files, few, and not too large.
+    """
+    source = Path(path)
+    if not source.exists():
+        clear_leftovers(source)  # it may have been set aside by a process that was killed
+    if not source.is_dir():
+        return unpack(read_plain(source, where, most_bytes), where, most_bytes)
+    found, left = {}, most_bytes
+    for entry in _plain_entries(source, where):
+        found[entry] = b""
+        if (source / entry).is_dir():
+            continue
+        found[entry] = read_plain(source / entry, where, left)
+        left -= len(found[entry])
+    return found
+
+
+def _plain_entries(folder: Path, where: str) -> list[str]:
+    """Return the names in a folder, sorted; refuse what is neither file nor folder."""
+    names: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not _counts(entry.name):
+                    continue
+                if not (
+                    entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+                ):
+                    raise FileError(
+                        f"{where} holds {entry.name!r}, which is a link or no plain file: take "
+                        "it out"
+                    )
+                names.append(entry.name)
+                if len(names) > MOST_ENTRIES:
+                    raise FileError(f"{where} holds too many files: it is none of ours")
+    except FileError:
+        raise
+    except OSError:
+        raise FileError(f"{where} can't be read: check its rights") from None
+    return sorted(names)
+
+
+def pack(files: Files) -> bytes:
+    """Return the bytes of a zip of these files."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+            # Else the system that it is written on would show.
+            entry.create_system = 3
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, content)
+    return written.getvalue()
+
+
+def unpack(data: bytes, where: str, most_bytes: int = MOST_BYTES) -> Files:
+    """Return the files of a zip, its own or one that people made by hand."""
+    if len(data) > most_bytes:
+        raise too_large(where)
+    found: Files = {}
+    left = most_bytes
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if len(archive.infolist()) > MOST_ENTRIES:
+                raise FileError(f"{where} holds too many files: it is none of ours")
+            for entry in archive.infolist():
+                *folders, name = entry.filename.split("/")
+                if entry.is_dir() or not _counts(name) or "__MACOSX" in folders:
+                    continue
+                # Zipped by hand, the files may lie in a folder of the zip; but in one only.
+                if name in found:
+                    raise FileError(f"{where} holds {name!r} twice: zip one")
+                left -= entry.file_size
+                if left < 0:
+                    raise too_large(where)
+                # Others, and a plain read, unpack all that there is before its size is looked at.
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise zipfile.BadZipFile
+                with archive.open(entry) as packed:
+                    found[name] = packed.read(entry.file_size)
+                    if len(found[name]) < entry.file_size or packed.read(1):
+                        raise zipfile.BadZipFile
+    except FileError:
+        raise
+    except Exception:  # a damaged zip makes zipfile raise of any kind
+        raise FileError(f"{where} is neither a folder nor a zip, or is damaged") from None
+    return found
+
+
+def is_zip(path: Path) -> bool:
+    """Whether a name is that of a zip."""
+    return path.suffix.lower() == ".zip"
+
+
+def _counts(name: str) -> bool:
+    return not name.startswith(".") and name not in DESKTOP
+
+
+def holds_only(folder: Path, names: Collection[str]) -> bool:
+    """Whether a folder holds plain files of these names alone, and what desktops leave there."""
+    with os.scandir(folder) as entries:
+        return all(
+            entry.is_file(follow_symlinks=False) and entry.name in {*names, *DESKTOP}
+            for entry in entries
+        )

@@ -1,0 +1,93 @@
+"""Where a federation is written: what may be there, and what would be lost with it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedmerdel.bundles import DESKTOP, holds_only
+from fedmerdel.errors import FileError
+from fedmerdel.files import check_place, is_empty_folder, read_json, read_plain
+from fedmerdel.model.broadcast import Broadcast
+from fedmerdel.model.model_files import CLUSTERS, DOCUMENT, STUDY, SUMS
+from fedmerdel.model.names_file import FILE as NAMES
+from fedmerdel.parcels import would_lose
+from fedmerdel.release.reply import Reply
+from fedmerdel.release.summary import SiteSummary
+
+KIND = "fedmerdel federation"
+VERSION = 1
+FILE = "federation.json"
+PARTS = {FILE, STUDY, "lineage.csv", NAMES}
+FOLDERS = {
+    "sites": SiteSummary.file_names() | Reply.file_names(),
+    "asked": Broadcast.file_names(),
+    "broadcast": Broadcast.file_names(),
+    "model": frozenset({DOCUMENT, STUDY, SUMS, CLUSTERS, NAMES}),
+}
+"""What each part that is a folder may hold; sites have a folder each."""
+
+
+def check_centre_place(path: str | Path) -> None:
+    """Refuse to write over anything but an empty folder or an earlier federation, alone there.
+
+    Raises
+    ------
+    FileError
+        If something else is there, or nothing can be written there.
+    """
+    target = Path(path)
+    check_place(target, "folder", make_parents=True)
+    if not target.exists() or is_empty_folder(target):
+        return
+    try:
+        content = json.loads(read_plain(target / FILE, FILE))
+        if content["kind"] == KIND and _is_ours(target):
+            return
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise FileError(
+        f"{str(target)!r} is there and is no centre's folder, or holds more: name another"
+    )
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder holds what `save_federation` writes and nothing else, hidden or linked."""
+    whole = True
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            inside = FOLDERS.get(entry.name)
+            if inside is None:
+                whole = whole and entry.is_file(follow_symlinks=False)
+                whole = whole and entry.name in {*PARTS, *DESKTOP}
+            elif entry.is_dir(follow_symlinks=False):
+                several = os.scandir(entry) if entry.name == "sites" else [entry]
+                whole = whole and all(
+                    each.is_dir(follow_symlinks=False) and holds_only(Path(each), inside)
+                    for each in several
+                )
+            else:
+                whole = False
+    return whole
+
+
+def check_kept(sites: Sequence[str], names: Sequence[str], path: str | Path) -> None:
+    """Refuse to lose sites, or names of clusters, of an earlier federation in the same place.
+
+    Raises
+    ------
+    FileError
+        If it has sites that are not among these, or names where there are none.
+    """
+    target = Path(path)
+    try:
+        earlier = read_json(target / FILE, KIND, VERSION)["sites"]
+        lost = sorted({str(site) for site in earlier} - set(sites))
+    except (FileError, KeyError, TypeError):  # there is none, or nobody can read it
+        return
+    if lost:
+        raise would_lose(target, f"has what {', '.join(lost)} sent")
+    if (target / NAMES).exists() and not any(names):
+        raise would_lose(target, "has names for its clusters")
