@@ -8,6 +8,7 @@ from scipy.stats import kruskal
 
 from experiments.figures import Figure, missed, verdict
 from experiments.studies.mnist import TEST
+from experiments.studies.variants import FIRST
 from experiments.tables import by
 
 Results = dict[str, pd.DataFrame]
@@ -39,12 +40,19 @@ def _clusters(results: Results) -> dict[str, str]:
     none = rows[rows.laps.astype(str) == "10000"]
     ends = none.groupby("simulation").n_clusters.mean()
     twins = results["separable"]
-    median = twins[twins.alike == 1].groupby("method").ari.median()
-    return {
+    alike = twins[twins.alike == 1].groupby("method")
+    told = {
         "without moves": f"{ends.min():.0f} to {ends.max():.0f}",
-        "twins": f"{median['random']:.3f}",
-        "twins best": f"{median['best']:.3f}",
+        "twins best": f"{alike.ari.median()['best']:.3f}",
     }
+    for first in FIRST:
+        method = f"local, {first} at first"
+        lost, fits = (int(alike[column].sum()[method]) for column in ("twins", "fits"))
+        told |= {
+            f"twins {first}": f"{alike.ari.median()[method]:.3f}",
+            f"twins lost {first}": f"{lost} of {fits}",
+        }
+    return told
 
 
 def _merges(results: Results) -> dict[str, str]:
@@ -63,7 +71,16 @@ def _merges(results: Results) -> dict[str, str]:
         "uneven full": f"{uneven['full']:.3f}",
         "uneven random": f"{uneven['random']:.3f}",
         "uneven exact": f"{uneven['exact']:.3f}",
+        "even greedy clusters": _from_to(_medians(rows, "greedy")),
+        "uneven greedy clusters": _from_to(_medians(results["global-merge-uneven"], "greedy")),
+        "uneven random clusters": _from_to(_medians(results["global-merge-uneven"], "random")),
     }
+
+
+def _medians(rows: pd.DataFrame, method: str) -> pd.Series:
+    """Return the median number of clusters of a method in each scenario."""
+    part = rows[rows.method == method]
+    return part.groupby(["n_rows", "n_batches"]).n_clusters.median()
 
 
 def _batches(rows: pd.DataFrame) -> dict[str, str]:
@@ -85,21 +102,23 @@ def _digits(rows: pd.DataFrame) -> dict[str, str]:
         "digits 30": ("FedMerDel_30g", "FedMerDel_30r"),
         "digits default": ("exact_20",),
         "digits rounds": ("rounds_20",),
-        "digits test": (TEST,),
     }.items():
         chosen = rows.method.isin(methods)
-        clusters = rows[chosen].n_clusters.astype(int)
-        told[name] = _from_to(clusters)
+        told[name] = _from_to(rows[chosen].n_clusters.astype(int))
         told[f"{name} rate"] = _from_to(rates[chosen], 2)
+    del told["digits rounds"]  # as many as before the rounds
     test = rows[rows.method == TEST]
-    accepted = int(test.accepted.sum()), int(test.proposed.sum())
-    return {**told, "digits moves": "{} of {}".format(*accepted)}
+    return {
+        **told,
+        "digits test": _from_to(test.n_clusters.astype(int)),
+        "digits moves": f"{int(test.accepted.sum())} of {int(test.proposed.sum())}",
+    }
 
 
 def _selection(rows: pd.DataFrame) -> dict[str, str]:
     small = rows[rows["rows"] == 20_000].groupby("method").ari.median()
     large = rows[rows["rows"] == 50_000].groupby("method").ari.median()
-    names = ("best", "full", "greedy", "weighted", "thirty", "exact")
+    names = ("best", "greedy", "weighted", "thirty")
     return {
         **{f"selection {name}": f"{small[name]:.3f}" for name in names},
         "selection 50,000 greedy": f"{large['greedy']:.3f}",
@@ -114,6 +133,8 @@ def _removed(rows: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def _from_to(numbers: pd.Series, digits: int = 0) -> str:
-    low, high = (f"{value:.{digits}f}" for value in (np.min(numbers), np.max(numbers)))
+def _from_to(numbers: pd.Series, digits: int | None = None) -> str:
+    """Return the least and the greatest of some numbers; as they are, or with so many digits."""
+    form = "g" if digits is None else f".{digits}f"
+    low, high = (f"{value:{form}}" for value in (np.min(numbers), np.max(numbers)))
     return low if low == high else f"{low} to {high}"

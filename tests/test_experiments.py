@@ -22,6 +22,7 @@ from experiments.studies.frequency import SIMULATIONS, fitted, table_of
 from experiments.studies.merge_pages import spread_over_shuffles
 from experiments.studies.mnist import classification_rates
 from experiments.studies.removed import log_responsibilities
+from experiments.values import values
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -241,3 +242,7 @@ def test_the_findings_are_those_of_the_results(tmp_path: Path) -> None:
     assert written == (RESULTS / "README.md").read_text(encoding="utf-8")
     assert "<!--" not in written
     assert "[[" not in written
+    words = (ROOT / "experiments" / "findings.md").read_text(encoding="utf-8")
+    results = read_results(RESULTS / "data")
+    for name in values(results, list(figures(results))):
+        assert f"[[{name}]]" in words, name  # a number that nobody reads is not worth computing
