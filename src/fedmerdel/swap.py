@@ -148,7 +148,7 @@ def _exchanged(one: Path, other: Path) -> bool:
     if call(*arguments, _EXCHANGE) == 0:
         return True
     why = ctypes.get_errno()
-    if why in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):  # not on this disk
+    if why in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV):  # not on this disk
         return False
     raise OSError(why, os.strerror(why))
 
