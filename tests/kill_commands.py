@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import fedmerdel.estimators.merdel  # noqa: F401  (loaded once, for all children)
 from fedmerdel.cli import app
 
 WATCHED = {

@@ -46,9 +46,8 @@ def killed(folder: Path, command: str, n_kills: int) -> tuple[int, int]:
     return int(n), int(n_new)
 
 
-@pytest.mark.parametrize("command", ["merge", "assign"])
-def test_a_few_kills(command: str, folder: Path) -> None:
-    assert killed(folder, command, 12)[0] == 12
+def test_a_few_kills(folder: Path) -> None:
+    assert killed(folder, "merge", 4)[0] == 4
 
 
 @pytest.mark.statistics
