@@ -2,8 +2,9 @@
 
 ``python tests/kill_commands.py FOLDER COMMAND KILLS SEED``. One process loads the software and
 forks: what is killed is a child in the middle of the command. Half of the children are killed at
-a call that changes files (open, rename, and so on, in turn), half after a random time. Prints how
-many were killed, and for how many of these the target was the new one.
+a call that changes files (open, rename, and so on), the last such call first, since writing comes
+last; half after a random time. Prints how many were killed, and for how many of these the target
+was the new one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from fedmerdel.cli import app
 
@@ -53,25 +54,41 @@ def run_killed(call: list[str], at: int | None, after: float) -> bool:
     """Run a command in a child that is killed; say whether it was, and not done before."""
     pid = os.fork()
     if pid == 0:
-        left = [at]
-
-        def hook(event: str, details: Any) -> None:
-            if left[0] is not None and event in WATCHED:
-                if left[0] == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                left[0] -= 1
-
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        sys.addaudithook(hook)
-        app(args=call, standalone_mode=False)
-        os._exit(0)
+        _run(call, at)
     if at is None:
         time.sleep(after)
         os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     return os.WIFSIGNALED(status)
+
+
+def count_calls(call: list[str]) -> int:
+    """Run a command to its end in a child, and return how many watched calls it makes."""
+    told, tell = os.pipe()
+    if os.fork() == 0:
+        _run(call, None, tell)
+    os.wait()
+    return int(os.read(told, 100))
+
+
+def _run(call: list[str], at: int | None, tell: int | None = None) -> NoReturn:
+    """Be the child: run the command, and be killed at one of the watched calls."""
+    seen = [0]
+
+    def hook(event: str, details: Any) -> None:
+        if event in WATCHED:
+            if seen[0] == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            seen[0] += 1
+
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    sys.addaudithook(hook)
+    app(args=call, standalone_mode=False)
+    if tell is not None:
+        os.write(tell, str(seen[0]).encode())
+    os._exit(0)
 
 
 def main() -> None:
@@ -87,17 +104,16 @@ def main() -> None:
     old = dict(new)
     mark = next((name for name in old if name.endswith(("README.txt", "lineage.csv", ""))), "")
     old[mark] += b"\n"
-    killed, event, after_it = 0, 0, 0
+    restore(target, old)
+    n_calls = count_calls(call)
+    killed, tried, after_it = 0, 0, 0
     while killed < n_kills:
         restore(target, old)
-        by_event = killed % 2 == 0
-        if run_killed(call, event if by_event else None, rng.random() * took):
-            killed += 1
-        elif by_event:
-            event = -1  # it was done before: from the first call again
-        event += by_event
+        at = n_calls - 1 - (tried // 2) % n_calls if tried % 2 == 0 else None
+        killed += run_killed(call, at, rng.random() * took)
+        tried += 1
         found = content(target)
-        assert found in (old, new), (command, event, sorted(found), sorted(new))
+        assert found in (old, new), (command, at, sorted(found), sorted(new))
         after_it += found == new
     run_killed(call, 10**9, 0)
     assert os.listdir(target.parent) == [target.name], os.listdir(target.parent)
