@@ -18,7 +18,7 @@ AUTO_COMPONENTS = 200
 PAPER_COMPONENTS = 20
 """Components of the paper's recipe, which starts with all of them, where no number is given."""
 
-MOST_COMPONENTS = 10**6
+MOST_COMPONENTS = 10_000
 """More than anyone's table could tell apart; what a number in a file may ask for has an end."""
 
 FIRST_ROOM = 20
