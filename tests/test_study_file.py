@@ -61,7 +61,7 @@ def studies(draw: st.DrawFn) -> Study:
     return Study(
         draw(words),
         book,
-        max_clusters=draw(st.integers(1, 10**6)),
+        max_clusters=draw(st.integers(1, 10_000)),
         recipe=draw(st.sampled_from(["default", "paper"])),
         laps=draw(st.none() | st.integers(0, 100)),
         merge_criterion=draw(st.sampled_from(["correlation", "kl", "bhattacharyya", "random"])),
