@@ -14,6 +14,7 @@ from fedmerdel import FileError, draft_study, fit_site, merge_sites, simulate
 from fedmerdel import swap as swapping
 from fedmerdel.files import replacement, write_text
 from fedmerdel.release.summary import SiteSummary
+from fedmerdel.report.page import check_page_place
 from fedmerdel.swap import beside, clear_leftovers, put
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -214,6 +215,13 @@ def test_a_pipe_is_not_waited_for(summary: SiteSummary, tmp_path: Path) -> None:
         SiteSummary.load(tmp_path / "leeds")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes")
+def test_a_pipe_in_the_place_of_a_page_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "page.html")
+    with pytest.raises(FileError, match="is there already and is no page"):
+        check_page_place(tmp_path / "page.html")
+
+
 def test_a_sparse_file_is_not_read(summary: SiteSummary, tmp_path: Path) -> None:
     summary.save(tmp_path / "leeds")
     with (tmp_path / "leeds" / "README.txt").open("r+b") as file:
@@ -256,6 +264,7 @@ import os, sys, signal
 from dataclasses import replace
 from pathlib import Path
 from fedmerdel.release.summary import SiteSummary
+from fedmerdel.report.page import check_page_place
 
 source, target = map(Path, sys.argv[1:])
 summary = SiteSummary.load(source)

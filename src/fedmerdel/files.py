@@ -108,11 +108,13 @@ def check_earlier(path: str | Path, noun: str, is_ours: Callable[[bytes], bool])
         If another file is there, or something that is no plain file.
     """
     target = Path(path)
+    if not target.exists():
+        return
+    known = target.is_file()  # a pipe would be waited for
     try:
-        if not target.exists():
-            return
-        with target.open("rb") as file:
-            known = stat.S_ISREG(os.fstat(file.fileno()).st_mode) and is_ours(file.read(FIRST))
+        if known:
+            with target.open("rb") as file:
+                known = is_ours(file.read(FIRST))
     except OSError:
         known = False
     if not known:

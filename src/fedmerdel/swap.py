@@ -51,17 +51,15 @@ def beside(target: Path) -> Iterator[Path]:
     clear_leftovers(target)
     stem = f".{target.name}.{uuid4().hex}"
     part, lock = (target.parent / f"{stem}.{end}" for end in (PART, LOCK))
-    with lock.open("xb") as file:
-        _take_lock(file)
-        try:
-            yield part
-        finally:
-            _remove(part)
-            # Windows removes no file that is open; the next write removes it.
-            with suppress(OSError):
-                lock.unlink()
-    with suppress(OSError):
-        lock.unlink(missing_ok=True)
+    try:
+        with lock.open("xb") as file:
+            _take_lock(file)
+            try:
+                yield part
+            finally:
+                _remove(part)
+    finally:
+        _remove(lock)
 
 
 def put(part: Path, target: Path) -> None:
@@ -108,8 +106,7 @@ def clear_leftovers(target: Path) -> None:
                 old.rename(target)
             _remove(part)
             _remove(old)
-        with suppress(OSError):
-            lock.unlink()
+        _remove(lock)
 
 
 def write_through(path: Path) -> None:

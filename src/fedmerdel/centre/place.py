@@ -55,22 +55,20 @@ def check_centre_place(path: str | Path) -> None:
 
 def _is_ours(folder: Path) -> bool:
     """Whether a folder holds what `save_federation` writes and nothing else, hidden or linked."""
-    whole = True
     with os.scandir(folder) as entries:
-        for entry in entries:
-            inside = FOLDERS.get(entry.name)
-            if inside is None:
-                whole = whole and entry.is_file(follow_symlinks=False)
-                whole = whole and entry.name in {*PARTS, *DESKTOP}
-            elif entry.is_dir(follow_symlinks=False):
-                several = os.scandir(entry) if entry.name == "sites" else [entry]
-                whole = whole and all(
-                    each.is_dir(follow_symlinks=False) and holds_only(Path(each), inside)
-                    for each in several
-                )
-            else:
-                whole = False
-    return whole
+        return all(map(_belongs, entries))
+
+
+def _belongs(entry: os.DirEntry[str]) -> bool:
+    inside = FOLDERS.get(entry.name)
+    if inside is None:
+        return entry.is_file(follow_symlinks=False) and entry.name in {*PARTS, *DESKTOP}
+    if not entry.is_dir(follow_symlinks=False):
+        return False
+    several = os.scandir(entry) if entry.name == "sites" else [entry]
+    return all(
+        each.is_dir(follow_symlinks=False) and holds_only(Path(each), inside) for each in several
+    )
 
 
 def check_kept(sites: Sequence[str], names: Sequence[str], path: str | Path) -> None:

@@ -126,10 +126,8 @@ def _search(
 ) -> tuple[Solution, bool]:
     max_iter = most_passes(problem.rows) if options.max_iter is None else options.max_iter
     # More clusters than rows would cost time and memory, and hold nothing.
-    most, adaptive = (
-        min(problem.prior.n_components, problem.rows.n_rows),
-        options.recipe == "default",
-    )
+    most = min(problem.prior.n_components, problem.rows.n_rows)
+    adaptive = options.recipe == "default"
     room, start = min(FIRST_ROOM, most) if options.grows else most, None
     if isinstance(options.init, np.ndarray) or options.init != "divide":
         labels = start_labels(options.init, problem, room, rng)
