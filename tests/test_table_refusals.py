@@ -273,3 +273,12 @@ def test_columns_may_be_called_by_numbers(names: list[str], tmp_path: Path) -> N
         table[names] = X % 2
     table.to_csv(tmp_path / "rows.csv", index=False)
     assert list(open_table(tmp_path / "rows.csv").names) == names
+
+
+@pytest.mark.parametrize("sign", [";", "\t"])
+def test_other_separators_are_told_without_showing_the_line(sign: str, tmp_path: Path) -> None:
+    lines = [sign.join([SECRET, "yes", "no"])] * 5
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(FileError, match="separated by semicolons or tabs") as caught:
+        open_table(tmp_path / "rows.csv")
+    assert SECRET not in str(caught.value)

@@ -85,6 +85,11 @@ def read_file(path: str | Path) -> Any:
             f"{where} can't be read as {kind}: it may be damaged, cut off, or have rows of "
             "different length; write it again"
         ) from None
+    if len(table.column_names) == 1 and any(sign in table.column_names[0] for sign in ";\t"):
+        # One column whose name is the whole first line, perhaps a row: not to be shown either.
+        raise FileError(
+            f"{where} has its columns separated by semicolons or tabs: save it with commas"
+        )
     if has_no_header(table):
         # Its first line is a row: no message may name these columns.
         raise FileError(
