@@ -50,7 +50,8 @@ def make_tables_that_do_not_fit(folder: Path) -> None:
     table.drop(columns="stroke").to_csv(folder / "lacks.csv", index=False)
 
 
-INIT = ("init", "leeds.csv", "-o", "study.toml", "--outcome", "died", "--row-id", "patient")
+INIT = ("init", "leeds.csv", "-o", "study.toml", "--outcome", "died")
+INIT += ("--row-id", "patient", "--rounds", "9")
 INIT += ("--exclude", "seen", "--exclude", "bmi", "--name", "lungs")
 
 

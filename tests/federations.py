@@ -120,6 +120,7 @@ def made_study(n_levels: np.ndarray, **options: object) -> Study:
         for j, L in enumerate(n_levels)
     )
     plain = {"max_clusters": 6, "policy": POLICIES["none"], "seed": 1, "prior": "fixed"}
+    plain["rounds"] = 200
     return Study("made", Codebook(variables), **{**plain, **options})  # type: ignore[arg-type]
 
 

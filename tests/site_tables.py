@@ -20,7 +20,7 @@ EXACT = policy_named("none")
 
 
 def study(**options: Any) -> Study:
-    return Study("s", CODEBOOK, **{"max_clusters": 5, "policy": EXACT, **options})
+    return Study("s", CODEBOOK, **{"max_clusters": 5, "policy": EXACT, "rounds": 50, **options})
 
 
 def level_numbers(n_rows: int, seed: int, rare: float = 0.2, missing: float = 0.1) -> np.ndarray:

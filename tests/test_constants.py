@@ -83,7 +83,6 @@ REASONS = {
     "sums.stretch._TINY": ROUNDING,
     "fitting.kernels._FAINT": ROUNDING,
     "options.MOST_TOLERANCE": "a nat is what counts as the same; `benchmarks.convergence`",
-    "centre.run.MOST_ROUNDS": "a bound on time: rounds that gain are finite",
     "sums.moving.SWEEPS": "a bound on time, against counts so large that rounding seems to gain",
     "sums.search.MOST_EXACT": "a bound on time: benchmarks/federation.py times both searches, "
     "and compares what they find",

@@ -71,15 +71,14 @@ def test_without_a_policy_the_sums_are_exact() -> None:
 @given(
     policy=st.sampled_from([*POLICIES.values(), custom_policy(4, 3)]),
     n_rows=st.one_of(st.integers(1, 40), st.integers(41, 400)),
-    small_clusters=st.sampled_from(["absorb", "withhold"]),
     rare=st.sampled_from([0.0, 0.02, 0.3]),
     missing=st.sampled_from([0.0, 0.02, 0.5]),
     seed=seeds,
 )
 def test_what_leaves_obeys_its_policy(
-    policy: Any, n_rows: int, small_clusters: Any, rare: float, missing: float, seed: int
+    policy: Any, n_rows: int, rare: float, missing: float, seed: int
 ) -> None:
-    agreed = study(policy=policy, small_clusters=small_clusters, outcomes=("died",))
+    agreed = study(policy=policy, outcomes=("died",))
     table = frame_of(level_numbers(n_rows, seed, rare, missing), seed)
     refusal = None
     try:
@@ -105,16 +104,11 @@ def test_what_leaves_obeys_its_policy(
     unit = policy.smallest * np.log(2.0)
     steps = np.concatenate([(-h / unit), (Q / unit).ravel()])
     np.testing.assert_allclose(steps, steps.round(), atol=1e-9)
-    if small_clusters == "absorb":
-        assert summary.account.withheld == 0
-        assert abs(summary.n_rows - n_rows) <= summary.n_clusters * max(policy.rounding, 1)
-    else:
-        assert summary.account.absorbed == 0
+    assert abs(summary.n_rows - n_rows) <= summary.n_clusters * max(policy.rounding, 1)
 
 
-@pytest.mark.parametrize("small_clusters", ["absorb", "withhold"])
-def test_a_site_that_is_too_small_is_refused(small_clusters: Any) -> None:
-    agreed = study(policy=policy_named("opensafely"), small_clusters=small_clusters)
+def test_a_site_that_is_too_small_is_refused() -> None:
+    agreed = study(policy=policy_named("opensafely"))
     table = frame_of(level_numbers(9, 0))
     with pytest.raises(DataError, match="too small to take part alone"):
         fit_site(agreed, table, "leeds")

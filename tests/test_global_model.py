@@ -282,7 +282,7 @@ NAN, HUGE = float("nan"), 10**400
 DAMAGES: dict[str, Callable[[dict[str, bytes]], Any]] = {
     "another study": replaced("study.toml", "seed = 0", "seed = 5"),
     "no study": put("study.toml", b"{"),
-    "a study of before": replaced("study.toml", "format = 4", "format = 3"),
+    "a study of before": replaced("study.toml", "format = 5", "format = 4"),
     "not text": put("sums.csv", b"\xff\xfe"),
     "no table": put("sums.csv", b'"'),
     "empty": put("sums.csv", b""),

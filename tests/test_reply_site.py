@@ -334,6 +334,16 @@ class Unread:
         raise AssertionError(f"{name} of a row was asked for")
 
 
+def test_nothing_in_a_broadcast_raises_the_number_of_rounds() -> None:
+    """The study fixes it; 0 if it says nothing."""
+    for rounds, words in ((0, "agrees on 0 rounds"), (1, "agrees on 1 round:")):
+        begun = merged(study(rounds=rounds))
+        sent = dataclasses.replace(begun.broadcast, number=rounds + 1)
+        with pytest.raises(DataError, match=words):
+            reply_site(begun.study, sent, Unread(), "york")
+    assert reply(begun, frame_of(level_numbers(100, 3))).n_clusters == begun.n_clusters
+
+
 def levels_changed(sent: Broadcast, at: int, name: tuple[str, str]) -> Broadcast:
     levels = [*sent.levels]
     levels[at] = name

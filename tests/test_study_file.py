@@ -69,7 +69,7 @@ def studies(draw: st.DrawFn) -> Study:
         prior=draw(st.sampled_from([None, "fixed"]) | st.tuples(*[positive] * n_levels)),
         variable_selection=draw(st.booleans()),
         policy=draw(st.sampled_from(list(POLICIES.values())) | policies),
-        small_clusters=draw(st.sampled_from(["absorb", "withhold"])),
+        rounds=draw(st.integers(0, 1000)),
         site_shares=draw(st.booleans()),
         outcomes=tuple(names[n_variables:-1]),
         row_id=draw(st.sampled_from([None, names[-1]])),
@@ -202,10 +202,10 @@ def test_what_is_no_toml(content: bytes, words: str, tmp_path: Path) -> None:
     assert any(word in message for word in words.split("|"))
 
 
-@pytest.mark.parametrize("version", ["1", "3", '"4"', "true", "0"])
+@pytest.mark.parametrize("version", ["1", "4", '"5"', "true", "0"])
 def test_another_version(version: str, tmp_path: Path) -> None:
     text = SHORT.replace("[study]", f"[study]\nformat = {version}")
-    assert "reads version 4" in refusal(text, tmp_path, FileError)
+    assert "reads version 5" in refusal(text, tmp_path, FileError)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_another_version(version: str, tmp_path: Path) -> None:
         ("[disclosure]\npolicy='custom'\nthreshold=1\nsource=1", "[disclosure]: source: give"),
         ("[disclosure]\npolicy = 'ons'\nrounding = 5", "'rounding' is for policy = \"custom\""),
         ("[disclosure]\nthreshold = 5", "'threshold' is for policy = \"custom\""),
-        ("[disclosure]\nsmall_clusters = 'drop'", "section [disclosure]: small_clusters: give"),
+        ("[disclosure]\nrounds = -1", "section [disclosure]: rounds: give"),
         ("[disclosure]\nsite_shares = 1", "section [disclosure]: site_shares: give true or false"),
         ("[table]\nrow_id = 3", "section [table]: row_id: give a text"),
         ("[table]\noutcomes = 'death'", "section [table]: outcomes: give a list of names"),

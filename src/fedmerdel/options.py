@@ -70,10 +70,11 @@ def check_options(estimator: Any) -> None:
         check_whole("verbose", estimator.verbose, at_least=0)
 
 
-def check_whole(name: str, value: Any, at_least: int) -> None:
-    """Refuse what is no whole number, or too small a one."""
-    if not _is_whole(value) or value < at_least:
-        raise OptionError(f"{name}: give a whole number of at least {at_least}")
+def check_whole(name: str, value: Any, at_least: int, at_most: int | None = None) -> None:
+    """Refuse what is no whole number, or one out of range."""
+    if not _is_whole(value) or value < at_least or (at_most is not None and value > at_most):
+        limit = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most}"
+        raise OptionError(f"{name}: give a whole number {limit}")
 
 
 def check_share(name: str, value: Any) -> None:

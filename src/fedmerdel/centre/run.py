@@ -17,9 +17,6 @@ QUIET = 1e-5
 QUIET_ROUNDS = 6
 """Quiet rounds in a row after which more don't pay: a cut may still need a few."""
 
-MOST_ROUNDS = 1000
-"""Rounds after which "auto" gives up."""
-
 Rounds = int | Literal["auto"]
 
 State = TypeVar("State", bound=FederationState)
@@ -41,7 +38,7 @@ def run_rounds(
         Takes a `Broadcast` to the sites, wherever they are, and returns their replies; sites
         that do not reply are carried with what they sent last.
     rounds : int or "auto"
-        How many, or until more don't pay.
+        How many, or until more don't pay; no more than the study allows in all.
     watch : callable, optional
         Called with each `Round`.
 
@@ -50,7 +47,8 @@ def run_rounds(
     Federation
         After the last round.
     """
-    for _ in range(MOST_ROUNDS if rounds == "auto" else rounds):
+    left = max(federation.study.rounds - len(federation.record), 0)
+    for _ in range(left if rounds == "auto" else rounds):
         federation, brought = step(federation, ask(federation.broadcast))
         if watch is not None:
             watch(brought)

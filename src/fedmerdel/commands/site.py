@@ -41,6 +41,7 @@ def init(
     weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
     missing: Annotated[Missing, typer.Option(help="What missing entries are.")] = "ignore",
+    rounds: Annotated[int, typer.Option(min=0, help="Rounds that sites reply in at most.")] = 0,
 ) -> None:
     """Draft a study from a table, or from a data dictionary (variable, levels, label)."""
     if output.exists():
@@ -55,6 +56,7 @@ def init(
             weight=weight,
             exclude=exclude or (),
             missing=missing,
+            rounds=rounds,
         )
     except UnusableError as error:
         raise DataError(error.advise("--exclude", "--outcome", "--row-id")) from None

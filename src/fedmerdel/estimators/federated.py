@@ -43,7 +43,7 @@ from fedmerdel.site.reply_site import release_reply
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.policy import policy_named
 from fedmerdel.study.priors import site_learns, study_prior
-from fedmerdel.study.study import Study
+from fedmerdel.study.study import MOST_ROUNDS, Study
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.search import Search
@@ -197,7 +197,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         if self.n_batches is not None:
             check_whole("n_batches", self.n_batches, at_least=1)
         if self.rounds != "auto":
-            check_whole("rounds", self.rounds, at_least=0)
+            check_whole("rounds", self.rounds, at_least=0, at_most=MOST_ROUNDS)
         table = open_table(X)
         entropy = int(checked_seed(self.random_state).randint(2**31 - 1))
         study = self._study(fit_codebook(table, self.codebook, self.missing), entropy)
@@ -306,6 +306,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
             variable_selection=self.variable_selection,
             missing=self.missing,
             policy=policy_named("none"),
+            rounds=MOST_ROUNDS,  # here the estimator's own number decides
             seed=entropy,
         )
 

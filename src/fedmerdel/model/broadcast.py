@@ -112,6 +112,12 @@ class Broadcast(Parcel):
                 f"the broadcast is of another study than {study.name!r}, or of another version of "
                 "it: ask the centre which study it is for"
             )
+        if self.number > study.rounds:
+            agreed = f"{study.rounds} {'round' if study.rounds == 1 else 'rounds'}"
+            raise DataError(
+                f"the broadcast is for round {self.number}, and the study {study.name!r} agrees on "
+                f"{agreed}: go no further, or agree on a new study"
+            )
         if (self.selected is not None) != study.variable_selection:
             raise DataError(
                 "the broadcast selects variables, and the study does not, or vice versa"

@@ -62,6 +62,7 @@ def draft_study(
     weight: str | None = None,
     exclude: Sequence[str] = (),
     missing: Missing = "ignore",
+    rounds: int = 0,
 ) -> Study:
     """Draft a study for people to review.
 
@@ -83,6 +84,8 @@ def draft_study(
         Further columns that are no variables.
     missing : {"ignore", "level", "error"}, default="ignore"
         What missing entries are; see `Study`.
+    rounds : int, default=0
+        Rounds that sites reply in at most.
 
     Returns
     -------
@@ -123,6 +126,7 @@ def draft_study(
         weight=weight,
         labels=labels,
         missing=missing,
+        rounds=rounds,
     )
 
 

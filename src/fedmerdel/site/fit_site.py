@@ -164,7 +164,7 @@ def _absorb(
 ) -> tuple[LocalFit, BoolArray, int]:
     """Delete clusters that are too small for the policy, the smallest first.
 
-    Say which are still too small: all that were, where they are to be withheld.
+    Say which are still too small: the last one may be.
     """
     mechanism, absorbed = mechanism_for(study.policy), 0
     while True:
@@ -174,7 +174,7 @@ def _absorb(
             return count_people(problem.rows, fitted.theta, outcomes, problem.workers)
 
         small = mechanism.too_small(T, people)
-        if study.small_clusters == "withhold" or not small.any() or len(small) == 1:
+        if not small.any() or len(small) == 1:
             return fitted, small, absorbed
         k = int(np.flatnonzero(small)[np.argmin(T[small])])
         stats = em_step(problem, fitted.sums.without(k), fitted.prior).stats

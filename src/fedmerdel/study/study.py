@@ -28,8 +28,10 @@ from fedmerdel.sums.components import (
 from fedmerdel.sums.similarity import MergeCriterion
 
 RECIPES = ("default", "paper")
-SMALL_CLUSTERS = ("absorb", "withhold")
 MISSING_WAYS = get_args(Missing)
+
+MOST_ROUNDS = 1000
+"""More than anyone goes; each is one more release about the same rows."""
 
 LARGEST_SEED = 2**32 - 1
 """Largest number that every generator in use takes as a seed."""
@@ -70,9 +72,8 @@ class Study:
         `codebook` then has it. "error" refuses a table that has any.
     policy : Policy, default=POLICIES["opensafely"]
         The counts that may leave a site.
-    small_clusters : {"absorb", "withhold"}, default="absorb"
-        What becomes of a cluster that is too small for the policy: its rows go to other
-        clusters, or it stays behind.
+    rounds : int, default=0
+        Broadcasts that a site replies to at most, after its first release.
     site_shares : bool, default=False
         Whether the model that sites get tells the share of each site's rows in each cluster.
     outcomes : sequence of str, default=()
@@ -107,7 +108,7 @@ class Study:
     variable_selection: bool = False
     missing: Missing = "ignore"
     policy: Policy = POLICIES["opensafely"]
-    small_clusters: Literal["absorb", "withhold"] = "absorb"
+    rounds: int = 0
     site_shares: bool = False
     outcomes: tuple[str, ...] = ()
     row_id: str | None = None
@@ -122,11 +123,11 @@ class Study:
             raise OptionError("codebook: give a Codebook")
         self._set("max_clusters", checked_max_clusters(self.max_clusters))
         self._set("seed", _whole("seed", self.seed, 0, LARGEST_SEED))
+        self._set("rounds", _whole("rounds", self.rounds, 0, MOST_ROUNDS))
         if self.laps is not None:
             self._set("laps", _whole("laps", self.laps, 0))
         _choice("recipe", self.recipe, RECIPES)
         _choice("merge_criterion", self.merge_criterion, get_args(MergeCriterion))
-        _choice("small_clusters", self.small_clusters, SMALL_CLUSTERS)
         _choice("missing", self.missing, MISSING_WAYS)
         self._set("codebook", self._checked_codebook())
         self._set("alpha", _number("alpha", self.alpha))
@@ -172,7 +173,7 @@ class Study:
             "prior": self.prior if isinstance(self.prior, str) else list(self.prior),
             "variable_selection": self.variable_selection,
             "policy": [self.policy.name, self.policy.threshold, self.policy.rounding],
-            "small_clusters": self.small_clusters,
+            "rounds": self.rounds,
             "site_shares": self.site_shares,
             "outcomes": list(self.outcomes),
             "missing": self.missing,

@@ -16,7 +16,7 @@ from fedmerdel.files import read_plain
 from fedmerdel.study.codebook import Codebook, Kind, Value, Variable, level_text
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy, custom_policy, policy_named
 
-FORMAT = 4
+FORMAT = 5
 """Version of the format, and of what a study's hash covers."""
 
 NEVER = "never"
@@ -28,7 +28,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         *("max_clusters", "recipe", "laps", "merge_criterion"),
         *("alpha", "prior", "variable_selection", "missing"),
     ),
-    "disclosure": ("policy", "threshold", "rounding", "source", "small_clusters", "site_shares"),
+    "disclosure": ("policy", "threshold", "rounding", "source", "rounds", "site_shares"),
     "table": ("row_id", "weight", "outcomes"),
     "variable": ("name", "label", "kind", "levels"),
 }
@@ -78,7 +78,7 @@ def read_study(content: bytes, where: str) -> dict[str, Any]:
     if arguments.get("laps") == NEVER:
         arguments["laps"] = None
     disclosure = document["disclosure"]
-    for key in ("small_clusters", "site_shares"):
+    for key in ("rounds", "site_shares"):
         if key in disclosure:
             arguments[key] = disclosure.pop(key)
     if disclosure:

@@ -59,9 +59,9 @@ _WORDS: dict[str, str] = {
     "threshold": "Custom: the smallest count but zero that may leave a site; 0 is no rule.",
     "rounding": "Custom: counts are rounded to multiples of this; 0 is no rounding.",
     "source": "Custom: where this rule comes from.",
-    "small_clusters": (
-        'A cluster that is too small: "absorb" (usual) gives its rows to other clusters, '
-        '"withhold" keeps it back.'
+    "rounds": (
+        "Rounds after the first release that a site replies in at most; each is one more release "
+        "about the same rows. Usual: 0."
     ),
     "site_shares": (
         "Whether the model that sites get tells the share of each site's rows in each cluster: "
