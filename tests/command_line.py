@@ -89,3 +89,13 @@ def reply(run: Run, centre: str, site: str, output: str, suffix: str = ".csv") -
 
 def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def agree(run: Run, site: str = "leeds", *more: str) -> Path:
+    """A site's folder with its own file."""
+    folder = Path(f"{site}-home")
+    folder.mkdir()
+    done(
+        run("site", "study.toml", f"{site}.csv", "--site", site, "-o", f"{folder}/site.toml", *more)
+    )
+    return folder / "site.toml"

@@ -10,6 +10,7 @@ import pytest
 
 from fedmerdel.cli import COMMANDS
 from fedmerdel.commands import centre, site
+from fedmerdel.site import own_site
 from tests.command_line import INIT, NAMES, Said, done, files, hospital, refused
 
 
@@ -18,7 +19,8 @@ from tests.command_line import INIT, NAMES, Said, done, files, hospital, refused
     [
         (["bogus"], ["No such command"]),
         (["fit"], ["Missing"]),
-        (["fit", "study.toml"], ["TABLE"]),
+        (["fit", "study.toml", "-o", "new"], ["TABLE"]),
+        (["fit", "study.toml", "leeds.csv", "-o", "new"], ["--site"]),
         (["check", "study.toml", "leeds.csv", "--fast"], ["--fast"]),
         (["merge", "study.toml", "-o", "m"], ["SUMMARY"]),
         (
@@ -118,7 +120,8 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(
         raise AssertionError
 
     (story / "taken.csv").mkdir(exist_ok=True)
-    monkeypatch.setattr(centre if work == "merge_sites" else site, work, too_late)
+    home = {"merge_sites": centre, "prepare_release": own_site}.get(work, site)
+    monkeypatch.setattr(home, work, too_late)
     refused(run_in_story(*arguments), *words)
 
 
@@ -129,7 +132,7 @@ def test_what_nobody_foresaw_is_one_line_without_its_text(
         raise KeyError("SECRET")
 
     done(run(*INIT))
-    monkeypatch.setattr(site, "check_site", fails)
+    monkeypatch.setattr(own_site, "check_site", fails)
     refused(run("check", "study.toml", "leeds.csv"), "internal (KeyError)")
 
 
@@ -138,7 +141,7 @@ def test_a_key_that_stops_it(run, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     done(run(*INIT))
-    monkeypatch.setattr(site, "check_site", stopped)
+    monkeypatch.setattr(own_site, "check_site", stopped)
     said = run("check", "study.toml", "leeds.csv")
     assert (said.code, said.err) == (130, "error: stopped before the end\n")
 

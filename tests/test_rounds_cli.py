@@ -176,7 +176,7 @@ STEP, NEW = ("step", "centre-0"), ("-o", "new")
             ["the broadcast is of another study than 'other'", "ask the centre"],
         ),
         (["reply", "nowhere.toml", "centre-0", "leeds.csv", *SITE], ["'nowhere.toml'"]),
-        (["reply", "centre-0", "leeds.csv", *SITE], ["TABLE"]),
+        (["reply", "study.toml", "centre-0", *SITE], ["TABLE"]),
         ([*STEP, "leeds-0", "york-0", *NEW], ["no site has replied to this broadcast"]),
         ([*STEP, "leeds-0", *NEW], ["no site has replied to this broadcast: let sites reply"]),
         ([*STEP, "leeds-1", "leeds-1", *NEW], ["'leeds' is there twice"]),
@@ -214,8 +214,8 @@ def test_refusals(
 @pytest.mark.parametrize(
     ("work", "arguments"),
     [
-        ("commands.site.prepare_reply", [*REPLY, "leeds.csv", "--site", "x", "-o", "mine"]),
-        ("commands.site.prepare_reply", [*REPLY, "leeds.csv", "--site", "x", "-o", "no/new"]),
+        ("site.own_site.prepare_reply", [*REPLY, "leeds.csv", "--site", "x", "-o", "mine"]),
+        ("site.own_site.prepare_reply", [*REPLY, "leeds.csv", "--site", "x", "-o", "no/new"]),
         (
             "site.reply_site.open_site_table",
             ["reply", "other.toml", "centre-0", "leeds.csv", *SITE],

@@ -20,8 +20,8 @@ from fedmerdel import (
     reply_site,
     simulate,
 )
-from fedmerdel.estimators import federated
 from fedmerdel.centre.run import QUIET, QUIET_ROUNDS, has_settled
+from fedmerdel.estimators import federated
 from fedmerdel.fitting.passes import Workers
 from fedmerdel.fitting.solution import em_step, make_problem
 from fedmerdel.site.site_table import study_rows

@@ -40,7 +40,9 @@ from fedmerdel.release.account import Account
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.site.assign import Assignment, assign, score_samples
+from fedmerdel.site.check import Check
 from fedmerdel.site.fit_site import fit_site
+from fedmerdel.site.own_site import Site
 from fedmerdel.site.reply_site import reply_site
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import Policy, custom_policy, policy_named
@@ -65,6 +67,7 @@ __all__ = [
     "Assignment",
     "Broadcast",
     "CeilingWarning",
+    "Check",
     "Cluster",
     "ClusterLevel",
     "Codebook",
@@ -93,6 +96,7 @@ __all__ = [
     "Reply",
     "Round",
     "SimulatedTable",
+    "Site",
     "SiteSummary",
     "Stability",
     "Study",

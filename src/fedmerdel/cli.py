@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import typer
 
-from fedmerdel.commands import centre, site
+from fedmerdel.commands import agreement, centre, site
 from fedmerdel.errors import FedMerDelError, FedMerDelWarning
 
 app = typer.Typer(
@@ -56,9 +56,11 @@ app = typer.Typer(
 # In the order of the work, as the guide lists them.
 COMMANDS: dict[str, Callable[..., None]] = {
     "init": site.init,
+    "site": agreement.draft_site,
     "check": site.check,
     "fit": site.fit,
     "review": site.review,
+    "ledger": agreement.ledger,
     "merge": centre.merge,
     "reply": site.reply,
     "step": centre.step,

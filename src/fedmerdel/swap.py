@@ -53,7 +53,7 @@ def beside(target: Path) -> Iterator[Path]:
     part, lock = (target.parent / f"{stem}.{end}" for end in (PART, LOCK))
     try:
         with lock.open("xb") as file:
-            _take_lock(file)
+            take_lock(file)
             try:
                 yield part
             finally:
@@ -84,7 +84,7 @@ def put(part: Path, target: Path) -> None:
             old.rename(target)
             raise
         _remove(old)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def clear_leftovers(target: Path) -> None:
@@ -100,7 +100,7 @@ def clear_leftovers(target: Path) -> None:
             target.parent / f".{target.name}.{stem}.{end}" for end in (PART, OLD, LOCK)
         )
         with suppress(OSError), lock.open("ab") as file:
-            if not _take_lock(file):
+            if not take_lock(file):
                 continue  # someone is writing
             if not os.path.lexists(target) and old.is_dir():
                 old.rename(target)
@@ -114,13 +114,13 @@ def write_through(path: Path) -> None:
     if path.is_dir():
         for inner in path.iterdir():
             write_through(inner)
-        _sync_folder(path)
+        sync_folder(path)
         return
     with path.open("r+b") as file:
         os.fsync(file.fileno())
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
     """Have the disk take the names in a folder, where the system can be asked for that."""
     if not hasattr(os, "O_DIRECTORY"):  # Windows writes names at once
         return
@@ -150,7 +150,7 @@ def _exchanged(one: Path, other: Path) -> bool:
     raise OSError(why, os.strerror(why))
 
 
-def _take_lock(file: IO[bytes]) -> bool:
+def take_lock(file: IO[bytes]) -> bool:
     """Take a lock that ends with the process; say whether nobody else has it."""
     try:
         if os.name == "posix":

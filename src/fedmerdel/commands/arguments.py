@@ -8,6 +8,23 @@ from typing import Annotated
 import typer
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study's TOML file.")]
+StudyOrSite = Annotated[
+    Path, typer.Argument(metavar="STUDY", help="The study's TOML file, or the site's own.")
+]
+SomeTable = Annotated[
+    Path | None,
+    typer.Argument(metavar="TABLE", help="CSV or Parquet file of rows; the site's file says it."),
+]
+SiteName = Annotated[
+    str | None, typer.Option("--site", help="Name of this site; the site's file says it.")
+]
+RowsChanged = Annotated[
+    bool,
+    typer.Option(
+        "--rows-changed",
+        help="Release although rows were added or withdrawn since the last release.",
+    ),
+]
 TableFile = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file of rows.")]
 ModelFolder = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Folder of a model, or of a centre.")

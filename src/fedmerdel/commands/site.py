@@ -8,7 +8,16 @@ from warnings import catch_warnings
 
 import typer
 
-from fedmerdel.commands.arguments import ModelFolder, Replace, StudyFile, TableFile, Threads
+from fedmerdel.commands.arguments import (
+    ModelFolder,
+    Replace,
+    RowsChanged,
+    SiteName,
+    SomeTable,
+    StudyOrSite,
+    TableFile,
+    Threads,
+)
 from fedmerdel.commands.screen import count, screen, show_check, show_next, show_review
 from fedmerdel.errors import DataError, FileError, OptionError, RareLevelWarning
 from fedmerdel.files import check_earlier, check_place, write_text
@@ -22,14 +31,14 @@ from fedmerdel.release.review_page import write_review
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.report.page import check_page_place
 from fedmerdel.site.assign import assign
-from fedmerdel.site.check import check_site
-from fedmerdel.site.fit_site import prepare_release
 from fedmerdel.site.labels_file import check_labels_place, write_labels
+from fedmerdel.site.own_site import Site, open_site, prepare_fit_of, prepare_reply_of
 from fedmerdel.site.release import Release
-from fedmerdel.site.reply_site import prepare_reply
+from fedmerdel.site.site_file import is_site_file
 from fedmerdel.site.site_table import open_site_table, row_ids
 from fedmerdel.study.codebook import Missing
-from fedmerdel.study.study import Study
+
+Output = Annotated[Path, typer.Option("-o", "--output", help="Folder, or .zip, to write.")]
 
 
 def init(
@@ -68,32 +77,34 @@ def init(
     show_next(f"fedmerdel check {output} TABLE")
 
 
-def check(study: StudyFile, table: TableFile) -> None:
+def check(study: StudyOrSite, table: SomeTable = None) -> None:
     """Rehearse at a site: what fits, what would be refused, how small the cells are."""
-    agreed = Study.load(study)
+    here = open_site(study, table, None if is_site_file(study) else "NAME")
     with screen.status("looking"):
-        found = check_site(agreed, table)
-    show_check(found, agreed)
+        found = here.check()
+    show_check(found, here.study)
     if found.problems:
         raise DataError("; ".join(found.problems))
     screen.print("The table fits the study. Nothing was written.")
-    show_next(f"fedmerdel fit {study} {table} --site NAME -o FOLDER")
+    rest = f"{study} {table} --site NAME" if here.ledger is None else f"{study}"
+    show_next(f"fedmerdel fit {rest} -o FOLDER")
 
 
 def fit(
-    study: StudyFile,
-    table: TableFile,
-    site: Annotated[str, typer.Option(help="Name of this site.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder, or .zip, to write.")],
+    study: StudyOrSite,
+    output: Output,
+    table: SomeTable = None,
+    site: SiteName = None,
     threads: Threads = 1,
     replace: Replace = False,
+    rows_changed: RowsChanged = False,
 ) -> None:
     """Fit this site's rows and write what may leave: a folder to review and send."""
-    agreed = Study.load(study)
-    SiteSummary.check_place(output, replace=replace, site=site, study_hash=agreed.hash)
-    released = prepare_release(agreed, table, site, n_jobs=threads, verbose=screen.is_terminal)
+    here = open_site(study, table, site)
+    SiteSummary.check_place(output, replace=replace, site=here.name, study_hash=here.study.hash)
+    released = prepare_fit_of(here, rows_changed, n_jobs=threads, verbose=screen.is_terminal)
     released.summary.save(output, replace=replace)
-    _show_release(released, count(released.summary.n_clusters, "cluster"), output)
+    _show_release(here, released, count(released.summary.n_clusters, "cluster"), output)
 
 
 def review(
@@ -117,40 +128,49 @@ def review(
 
 
 def reply(
-    study: StudyFile,
+    study: StudyOrSite,
     broadcast: Annotated[
         Path, typer.Argument(metavar="BROADCAST", help="Folder that the centre sent.")
     ],
-    table: TableFile,
-    site: Annotated[str, typer.Option(help="Name of this site.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder, or .zip, to write.")],
+    output: Output,
+    table: SomeTable = None,
+    site: SiteName = None,
     threads: Threads = 1,
     replace: Replace = False,
+    rows_changed: RowsChanged = False,
 ) -> None:
     """Reply to a broadcast: count this site's rows in its clusters, to make them better."""
-    agreed = Study.load(study)
-    Reply.check_place(output, replace=replace, site=site, study_hash=agreed.hash)
+    here = open_site(study, table, site)
+    Reply.check_place(output, replace=replace, site=here.name, study_hash=here.study.hash)
     sent = Broadcast.load(broadcast)
     with screen.status("counting"):
-        released = prepare_reply(agreed, sent, table, site, n_jobs=threads)
+        released = prepare_reply_of(here, sent, rows_changed, n_jobs=threads)
         released.summary.save(output, replace=replace)
-    _show_release(released, f"Reply of round {sent.number}", output)
+    _show_release(here, released, f"Reply of round {sent.number}", output)
 
 
-def _show_release(released: Release, what: str, output: Path) -> None:
+def _show_release(here: Site, released: Release, what: str, output: Path) -> None:
     changes = released.changes
+    if here.ledger is None:
+        screen.print(
+            "No site file was given, so no ledger keeps count of what leaves: see fedmerdel site."
+        )
     screen.print(
         f"{what} written to {output}. Disclosure control changed "
         f"{count(changes.changed, 'count')}, by {changes.largest_change:,.0f} rows at most, and "
         f"costs {changes.cost_per_row:.4f} nats of ELBO a row. These three numbers are for you; "
         "they are not in what you send."
     )
+    if here.agreed is not None and here.agreed.approve == "person":
+        screen.print("A person must agree before it leaves.")
     show_next(f"fedmerdel review {output}")
 
 
 def assign_rows(
     model: ModelFolder,
-    table: TableFile,
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file; or the site's own file.")
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="CSV or Parquet to write.")],
     threads: Threads = 1,
 ) -> None:
@@ -159,6 +179,10 @@ def assign_rows(
         raise FileError(f"file {str(output)!r} is the table itself: name another for the labels")
     check_labels_place(output)
     merged = GlobalModel.load(model)
+    if table.suffix.lower() == ".toml":
+        here = Site.load(table)
+        here.check_model(merged)
+        table = here.table
     with screen.status("assigning"):
         opened = open_site_table(table)
         assigned = assign(merged, opened, n_jobs=threads)

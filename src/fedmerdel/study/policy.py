@@ -58,8 +58,30 @@ class Policy:
         It is the threshold, rounded up to a multiple of `rounding`; without a threshold,
         the first count that is not zero.
         """
-        base = max(self.rounding, 1)
-        return -(-max(self.threshold, 1) // base) * base
+        return -(-max(self.threshold, 1) // self.step) * self.step
+
+    @property
+    def step(self) -> int:
+        """What told counts are multiples of; 1 where there is no rounding."""
+        return max(self.rounding, 1)
+
+    @property
+    def least(self) -> int:
+        """The count from which a cell is told; fewer rows are released as 0, or rounded to it."""
+        return max(self.threshold, -(-self.step // 2) if self.step > 1 else 0)
+
+    def not_weaker_than(self, other: Policy) -> bool:
+        """Whether whoever accepts the other policy may accept this one.
+
+        It hides every count that the other hides, and tells only multiples of what the other
+        tells multiples of. Of two policies neither may be so: one with the higher threshold, and
+        one that rounds.
+        """
+        return self.least >= other.least and self.step % other.step == 0
+
+    def __str__(self) -> str:
+        """Return name and numbers."""
+        return f"{self.name!r} (threshold {self.threshold}, rounding {self.rounding})"
 
 
 POLICIES: dict[str, Policy] = {

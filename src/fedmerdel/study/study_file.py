@@ -56,7 +56,7 @@ def read_study(content: bytes, where: str) -> dict[str, Any]:
     DataError
         If a section or key is unknown or missing, or a variable can't be read.
     """
-    document = _document(content, where)
+    document = toml_document(content, where)
     _check_sections(document, where)
     for section, keys in KEYS.items():
         if section != "variable":
@@ -86,7 +86,8 @@ def read_study(content: bytes, where: str) -> dict[str, Any]:
     return arguments
 
 
-def _document(content: bytes, where: str) -> dict[str, Any]:
+def toml_document(content: bytes, where: str) -> dict[str, Any]:
+    """Read the bytes of a TOML file, which messages call ``where``."""
     try:
         # Some editors begin a file with a byte order mark, which TOML does not know.
         return tomllib.loads(content.decode("utf-8-sig"))

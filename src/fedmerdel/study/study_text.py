@@ -138,7 +138,7 @@ def _by_variable(prior: Expected, codebook: Codebook) -> str | list[Sequence[flo
 
 def _written(value: Any) -> str:
     if isinstance(value, str):
-        return _quoted(value)
+        return quoted(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -146,7 +146,7 @@ def _written(value: Any) -> str:
     return f"[{', '.join(_written(entry) for entry in value)}]"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Write a text so that what is seen is what is meant: nothing invisible is left as it is."""
     return '"' + "".join(map(_escaped, text)) + '"'
 

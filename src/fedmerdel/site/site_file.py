@@ -1,0 +1,198 @@
+"""A site's own file: which study it has approved, for which table, and how far it goes.
+
+A study is what all agree on; this file is what one site agrees to. It stays at the site, and
+decides there: nothing that arrives can change it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from fedmerdel.errors import DataError, OptionError
+from fedmerdel.files import check_place, read_plain, write_text
+from fedmerdel.release.summary import check_site_name
+from fedmerdel.study.policy import CUSTOM, POLICIES, Policy, custom_policy, policy_named
+from fedmerdel.study.study import Study
+from fedmerdel.study.study_file import toml_document
+from fedmerdel.study.study_text import quoted
+
+SECTION = "site"
+
+Approval = Literal["person", "nobody"]
+
+_TEXT = """\
+# What this site has agreed to. It stays here, beside the ledger of what has left, and decides:
+# nothing that arrives can change it. Paths are seen from this file.
+
+[site]
+# Name of this site.
+name = {name}
+# The table of rows.
+table = {table}
+# The study, and the hash of the one that was read and approved: another is refused.
+study = {study}
+approved = {approved}
+# The weakest policy that is accepted: {policies}; or
+# weakest_policy = {{threshold = 10, rounding = 5}}. A study with a weaker one is refused.
+weakest_policy = {policy}
+# Most rounds about this table, of all studies together.
+most_rounds = {rounds}
+# Who must agree before anything leaves: "person" or "nobody".
+approve = {approve}
+"""
+
+
+@dataclass(frozen=True)
+class SiteFile:
+    """What one site has agreed to.
+
+    Attributes
+    ----------
+    name : str
+        Name of the site.
+    table : Path
+        Its table of rows.
+    study : Path
+        The study's file.
+    approved : str
+        Hash of the study that was approved.
+    weakest_policy : Policy
+        A study's policy may not be weaker; see `Policy.not_weaker_than`.
+    most_rounds : int
+        Replies that may leave about this table, of all studies together.
+    approve : {"person", "nobody"}
+        Who must agree before anything leaves.
+    home : Path
+        The folder of this file, in which the ledger is.
+    """
+
+    name: str
+    table: Path
+    study: Path
+    approved: str
+    weakest_policy: Policy
+    most_rounds: int = 0
+    approve: Approval = "person"
+    home: Path = field(default=Path(), repr=False)
+
+    @classmethod
+    def load(cls, path: str | Path) -> SiteFile:
+        """Read a site's file.
+
+        Raises
+        ------
+        FileError
+            If it can't be read, or is no TOML.
+        DataError
+            If an entry can't be used; the message names it.
+        """
+        where, home = f"file {str(path)!r}", Path(path).parent
+        document = toml_document(read_plain(path, where), where)
+        if set(document) != {SECTION} or not isinstance(document[SECTION], dict):
+            raise DataError(f"{where}: a site's file has one section, [{SECTION}]")
+        try:
+            return cls(home=home, **_entries(document[SECTION], home))
+        except (DataError, OptionError) as error:
+            raise DataError(f"{where}: {error}") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write a file that a person can read and change; one that is there is not lost.
+
+        Raises
+        ------
+        FileError
+            If it can't be written.
+        DataError
+            If there is one already.
+        """
+        if Path(path).exists():
+            raise DataError(f"file {str(path)!r} is there already: change it by hand")
+        check_place(path)
+        weakest = self.weakest_policy
+        policy = quoted(weakest.name)
+        if weakest.name == CUSTOM:
+            policy = f"{{threshold = {weakest.threshold}, rounding = {weakest.rounding}}}"
+        text = _TEXT.format(
+            name=quoted(self.name),
+            table=quoted(str(self.table)),
+            study=quoted(str(self.study)),
+            approved=quoted(self.approved),
+            policies=", ".join(POLICIES),
+            policy=policy,
+            rounds=self.most_rounds,
+            approve=quoted(self.approve),
+        )
+        write_text(path, text)
+
+    def approved_study(self) -> Study:
+        """Return the study, if it is the one that was approved, and not weaker than accepted.
+
+        Raises
+        ------
+        DataError
+            If it is another, or asks for more than this site agrees to.
+        """
+        study = Study.load(self.study)
+        if study.hash != self.approved:
+            raise DataError(
+                f"study {str(self.study)!r} is not the one that this site approved, or was "
+                "changed since: read it, and approve its hash in the site's file"
+            )
+        self.check_limits(study)
+        return study
+
+    def check_limits(self, study: Study) -> None:
+        """Refuse a study that asks for more than this site agrees to."""
+        if not study.policy.not_weaker_than(self.weakest_policy):
+            raise DataError(
+                f"the study's policy {study.policy} is weaker than {self.weakest_policy}, the "
+                "weakest that this site accepts"
+            )
+        if study.rounds > self.most_rounds:
+            raise DataError(
+                f"the study asks for {study.rounds} rounds, and this site agrees to "
+                f"{self.most_rounds} at most"
+            )
+
+
+def is_site_file(path: str | Path) -> bool:
+    """Whether a TOML file is a site's, and not a study."""
+    where = f"file {str(path)!r}"
+    return SECTION in toml_document(read_plain(path, where), where)
+
+
+def _entries(given: dict[str, Any], home: Path) -> dict[str, Any]:
+    needed = ("name", "table", "study", "approved", "weakest_policy")
+    for key in given:
+        if key not in (*needed, "most_rounds", "approve"):
+            raise DataError(f"unknown entry {key!r}")
+    for key in needed:
+        if key not in given:
+            raise DataError(f"there is no {key!r}: add it")
+    for key in ("name", "table", "study", "approved"):
+        if not isinstance(given[key], str) or not given[key]:
+            raise DataError(f"{key}: give a text that is not empty")
+    check_site_name(given["name"])
+    rounds = given.get("most_rounds", 0)
+    if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 0:
+        raise DataError("most_rounds: give a whole number of at least 0")
+    approve = given.get("approve", "person")
+    if approve not in get_args(Approval):
+        raise DataError("approve: give 'person' or 'nobody'")
+    return {
+        **given,
+        "table": home / given["table"],
+        "study": home / given["study"],
+        "weakest_policy": _policy(given["weakest_policy"]),
+    }
+
+
+def _policy(given: Any) -> Policy:
+    if isinstance(given, str) and given in POLICIES:
+        return policy_named(given)
+    if isinstance(given, dict) and "threshold" in given and set(given) <= {"threshold", "rounding"}:
+        return custom_policy(**given, source="set by this site")
+    names = ", ".join(repr(name) for name in POLICIES)
+    raise DataError(f"weakest_policy: give one of {names}, or {{threshold = 10, rounding = 5}}")
