@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from scipy.special import xlogy
 
+from fedmerdel.release.mechanism import People
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.protection import Protected, protect
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
@@ -25,9 +27,14 @@ class Site(NamedTuple):
     soft: Sums
     hard: Sums
     prior: Prior
+    whole: Sums
 
     def protect(self, policy: Policy, **more: float) -> Protected:
-        return protect(self.soft, everyone(self.hard), self.prior, policy, **more)  # type: ignore[arg-type]
+        return protect(self.soft, self.people, self.prior, policy, **more)  # type: ignore[arg-type]
+
+    @property
+    def people(self) -> Callable[[], People]:
+        return lambda: People(self.hard, self.hard.T, self.whole, self.whole)
 
 
 def too_small(T: np.ndarray, people: np.ndarray, policy: Policy) -> np.ndarray:
@@ -52,10 +59,12 @@ def site_of(X: np.ndarray, death: np.ndarray, r: np.ndarray, n_levels: np.ndarra
     Q = np.array(g)
     Q = np.maximum((Q + Q.T) / 2, 0.0)
     np.fill_diagonal(Q, 0.0)
+    one = np.ones((len(X), 1))
     return Site(
         Sums(r.sum(axis=0), levels(r), xlogy(r, r).sum(axis=0), Q, outcome(r)),
         Sums(best.sum(axis=0), levels(best), np.zeros(r.shape[1]), outcomes=outcome(best)),
         uniform_prior(n_levels, 0.01, 20),
+        Sums(one.sum(axis=0), levels(one), np.zeros(1), outcomes=outcome(one)),
     )
 
 
@@ -72,9 +81,10 @@ def absorbed(r: np.ndarray, policy: Policy) -> np.ndarray:
 
 
 @st.composite
-def sites(draw: st.DrawFn, policy: Policy) -> Site:
+def rows_of(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.random.Generator]:
+    """A table of rows, an outcome, and how many levels each variable has."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n, n_clusters = draw(st.integers(12, 400)), draw(st.integers(1, 8))
+    n = draw(st.integers(12, 400))
     n_levels = np.array(draw(st.lists(st.integers(1, 7), min_size=1, max_size=4)))
     X = np.column_stack(
         [
@@ -84,11 +94,33 @@ def sites(draw: st.DrawFn, policy: Policy) -> Site:
     )
     X[rng.random(X.shape) < draw(st.sampled_from([0.0, 0.02, 0.3]))] = -1
     death = rng.choice([-1, 0, 1], n, p=rng.dirichlet([0.3, 1.0, 0.3]))
-    # From nearly sure rows to rows shared by all clusters.
-    sureness = draw(st.sampled_from([0.003, 0.1, 1.0, 20.0]))
-    r = rng.dirichlet(np.full(n_clusters, sureness), n)
-    if draw(st.booleans()):
-        r = np.eye(n_clusters)[r.argmax(axis=1)]
-    r = absorbed(r, policy)
+    return X, death, n_levels, rng
+
+
+def shares(draw: st.DrawFn, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows in clusters: from nearly sure ones to rows shared by all."""
+    n_clusters = draw(st.integers(1, 8))
+    r = rng.dirichlet(np.full(n_clusters, draw(st.sampled_from([0.003, 0.1, 1.0, 20.0]))), n)
+    return np.eye(n_clusters)[r.argmax(axis=1)] if draw(st.booleans()) else r
+
+
+@st.composite
+def sites(draw: st.DrawFn, policy: Policy) -> Site:
+    X, death, n_levels, rng = draw(rows_of())
+    r = absorbed(shares(draw, len(X), rng), policy)
     assume(r.shape[1] > 0)
     return site_of(X, death, r, n_levels)
+
+
+@st.composite
+def clusterings(draw: st.DrawFn, policy: Policy) -> list[Site]:
+    """One table in several clusterings, as a fit and replies have them; some clusters are small."""
+    X, death, n_levels, rng = draw(rows_of())
+    found = []
+    for _ in range(draw(st.integers(2, 4))):
+        r = shares(draw, len(X), rng)
+        hard = np.bincount(r.argmax(axis=1), minlength=r.shape[1]).astype(float)
+        if not too_small(r.sum(axis=0), hard, policy).all():
+            found.append(site_of(X, death, r, n_levels))
+    assume(len(found) > 1)
+    return found

@@ -124,9 +124,9 @@ def made_study(n_levels: np.ndarray, **options: object) -> Study:
     return Study("made", Codebook(variables), **{**plain, **options})  # type: ignore[arg-type]
 
 
-def everyone(sums: Sums) -> Callable[[], People]:
-    """The people behind hard clusters: each row is wholly in one."""
-    return lambda: People(sums, sums.T)
+def everyone(hard: Sums, soft: Sums | None = None) -> Callable[[], People]:
+    """The people behind hard clusters: each row is wholly in one, or in parts in these."""
+    return lambda: People(hard, hard.T, (soft or hard).total(), hard.total())
 
 
 def summary_of(

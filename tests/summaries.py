@@ -49,7 +49,8 @@ def make(
         site="leeds",
         software="fedmerdel 0.1.0",
         n_components=20,
-        sums=out.sums,
+        sums=out.released.sums,
+        rest=out.released.rest,
         account=out.account,
         codebook=codebook,
     )

@@ -51,6 +51,7 @@ REASONS = {
     "fitting.fit.ROUNDING": ROUNDING,
     "release.exact.ROUNDING": ROUNDING,
     "release.cells.DUST": ROUNDING,
+    "release.hidden.TINY": "so that nothing is divided by 0",
     "centre.step.DUST": ROUNDING,
     "fitting.halving_kernels._DUST": ROUNDING,
     "fitting.classical.SMALLEST": ROUNDING,

@@ -334,7 +334,7 @@ def with_version(parcel: Any, version: Any) -> dict[str, bytes]:
 def test_formats_of_before_and_of_later_are_refused(
     travelled: Sent, kind: type[Parcel], tmp_path: Path
 ) -> None:
-    assert (SiteSummary.VERSION, Reply.VERSION) == (4, 2)
+    assert (SiteSummary.VERSION, Reply.VERSION) == (5, 3)
     assert (Broadcast.VERSION, GlobalModel.VERSION) == (2, 3)
     parcel = travelled.parcel(kind)
     for version in (*range(kind.VERSION), kind.VERSION + 1, None, "3", [3]):

@@ -12,7 +12,7 @@ from fedmerdel.release.account import release_cost
 from fedmerdel.release.cells import all_cells, with_missing
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.protection import Protected, protect
-from fedmerdel.release.thresholds import _make_room
+from fedmerdel.release.tables import make_room
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.prior import Prior, uniform_prior
@@ -33,8 +33,8 @@ def release(cells: list[float], policy: Policy, people: list[float] | None = Non
     T, T_hard = np.array([S.sum()]), np.array([np.floor(hard.sum() + 0.5)])
     sums = Sums(T, S, np.zeros(1), np.zeros((1, 1)))
     behind = sums._replace(T=T_hard, S=hard)
-    out = protect(sums, everyone(behind), prior_of(len(cells)), policy)
-    told: list[float] = out.sums.S[0].tolist()
+    out = protect(sums, everyone(behind, sums), prior_of(len(cells)), policy)
+    told: list[float] = out.released.sums.S[0].tolist()
     return told
 
 
@@ -69,14 +69,14 @@ def test_the_rarest_cell_makes_room_if_none_can_fall() -> None:
 @pytest.mark.parametrize("cells", [[0.0, 0.0], [15.0, 10.0], [1e20, 10.0]])
 def test_making_room_ends_where_there_is_none(cells: list[float], most: float) -> None:
     made = np.array(cells)
-    _make_room(made, np.array(cells), most, OPENSAFELY)
+    make_room(made, np.array(cells), most, OPENSAFELY)
     assert made.tolist() == [0.0, 0.0]
 
 
 def test_making_room_ends_where_a_step_takes_nothing() -> None:
     """Of 1e20 rows, by survey weights, five less are the same number."""
     made = np.array([1e20, 10.0])
-    _make_room(made, made.copy(), 1e19, OPENSAFELY)
+    make_room(made, made.copy(), 1e19, OPENSAFELY)
     assert made.sum() <= 1e19
 
 
@@ -110,7 +110,7 @@ def protected(policy: Policy, Q: float, h: float, **more: float) -> Protected:
     S = np.array([[80.4, 20.5, 60.0, 43.4], [20.1, 40.3, 31.0, 31.2]])
     deaths = {"death": OutcomeCounts(np.array([30.0, 20.0]), np.array([80.0, 50.0]))}
     sums = Sums(T, S, np.full(2, h), np.array([[0.0, Q], [Q, 0.0]]), deaths)
-    behind = everyone(sums._replace(T=np.floor(T), S=np.floor(S)))
+    behind = everyone(sums._replace(T=np.floor(T), S=np.floor(S)), sums)
     return protect(sums, behind, prior_of(2, 2), policy, **more)  # type: ignore[arg-type]
 
 
@@ -122,10 +122,10 @@ def test_bounds_hold_next_to_a_step(policy: Policy, steps: int) -> None:
     edge = steps * unit
     for value in (np.nextafter(edge, 0.0), edge, np.nextafter(edge, np.inf)):
         out = protected(policy, value, -value)
-        assert out.sums.Q[0, 1] >= value
-        assert out.sums.Q[0, 1] <= value + 1.001 * unit
-        assert np.all(-out.sums.h <= value)
-        assert np.all(-out.sums.h >= value - 1.001 * unit)
+        assert out.released.sums.Q[0, 1] >= value
+        assert out.released.sums.Q[0, 1] <= value + 1.001 * unit
+        assert np.all(-out.released.sums.h <= value)
+        assert np.all(-out.released.sums.h >= value - 1.001 * unit)
 
 
 def test_an_overlap_is_the_same_both_ways() -> None:
@@ -136,7 +136,7 @@ def test_an_overlap_is_the_same_both_ways() -> None:
     for overlap in (Q, Q.T):
         sums = Sums(T, T[:, None] * np.array([0.5, 0.5]), np.zeros(2), overlap)
         out = protect(sums, everyone(sums), prior_of(2), ONS)
-        np.testing.assert_array_equal(out.sums.Q, 2 * edge * (1 - np.eye(2)))
+        np.testing.assert_array_equal(out.released.sums.Q, 2 * edge * (1 - np.eye(2)))
 
 
 @pytest.mark.parametrize("policy", [OPENSAFELY, ONS, POLICIES["none"]])
@@ -147,17 +147,17 @@ def test_the_account_that_stays_is_of_the_exact_counts_and_the_other_is_not(poli
         np.array([[80.4, 20.5, 60.0, 43.4], [20.1, 40.3, 31.0, 31.2]]),
         np.full(2, -3.0),
     )
-    cost = release_cost(soft, out.sums, prior_of(2, 2))
+    cost = release_cost(soft, out.released.sums, prior_of(2, 2))
     assert out.changes.elbo == elbo(soft, prior_of(2, 2))
     assert out.changes.cost == cost
     assert later.changes.cost == cost + 250.0
     assert later.changes.cost_per_row == pytest.approx((cost + 250.0) / 165.6)
     # Rows are told as the sum of the released T and in no other way.
-    rows = float(out.sums.T.sum())
+    rows = float(out.released.sums.T.sum())
     for told in (out.account, later.account):
         assert told.cost_per_row_at_most == told.cost_at_most / rows
 
 
 def test_deaths_are_told_as_deaths() -> None:
-    out = protected(OPENSAFELY, 0.0, 0.0).sums.outcomes["death"]
+    out = protected(OPENSAFELY, 0.0, 0.0).released.sums.outcomes["death"]
     assert (out.positive.tolist(), out.observed.tolist()) == ([30.0, 20.0], [80.0, 50.0])

@@ -18,7 +18,6 @@ from fedmerdel.centre.lineage import Round
 from fedmerdel.centre.merge import MOST_SITES, LeftOut, leave_out
 from fedmerdel.centre.origins import elbo_over_merges, elbo_over_rounds
 from fedmerdel.centre.outcomes import rates_at_sites
-from fedmerdel.centre.summaries import side_by_side
 from fedmerdel.errors import OptionError
 from fedmerdel.fitting.passes import Workers, label_rows, responsibilities
 from fedmerdel.model.certainty import N_BINS, N_DRAWN, SURE, expected_certainty
@@ -286,7 +285,7 @@ def test_each_merge_gains_what_the_elbo_rises_by(rows: AllRows, learned: bool, s
     """In the order of the list, from all local clusters apart to the model."""
     rows = rows.learned() if learned else rows
     federation = merge_sites(rows.study, rows.summaries(), search)
-    local = side_by_side(federation.summaries)
+    local = federation.local
     groups = [frozenset([i]) for i in range(local.stats.n_clusters)]
 
     def bound() -> float:
@@ -314,7 +313,7 @@ def test_clusters_of_one_site_that_overlap_more_than_can_be_still_add_up() -> No
     """Bounds of Q may add up to more than all of h: the model says 0 then, and so do the gains."""
     federation = made_federation(4, 6, 2, policy="opensafely", here=3)
     many = replace(federation, groups=(np.arange(3), np.arange(3, 6)))
-    local = side_by_side(many.summaries)
+    local = many.local
     assert local.stats.h[:3].sum() + np.triu(local.overlaps[0]).sum() > 0
     found = many.joins()
     assert len(found) == 4

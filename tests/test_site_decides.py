@@ -51,7 +51,7 @@ def told(policy: Policy, count: int) -> float:
     S = np.array([[float(count), 10_000.0]])
     sums = Sums(S.sum(axis=1), S, np.zeros(1), np.zeros((1, 1)))
     mechanism = mechanism_for(policy)
-    return float(mechanism.protect(sums, everyone(sums), np.array([0, 2])).S[0, 0])
+    return float(mechanism.protect(sums, everyone(sums), np.array([0, 2])).sums.S[0, 0])
 
 
 def test_the_named_policies_in_order() -> None:

@@ -307,7 +307,7 @@ def test_under_a_policy_rounds_don_t_drift_away_from_the_rows(
     gained = []
     for fill in (True, False):
         if not fill:
-            monkeypatch.setattr(Thresholds, "expected", lambda _, sums, *__: sums)
+            monkeypatch.setattr(Thresholds, "expected", lambda _, released, *__: released.sums)
         record = play(first, sites.tables, 5).record
         told = [each.elbo for each in record]
         assert all(bound is not None for bound in told)

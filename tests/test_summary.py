@@ -127,7 +127,7 @@ def test_the_document_fits_the_published_schema(
             assert isinstance(value, kinds[kind])
         assert value == rule.get("const", value)
         assert value in rule.get("enum", [value])
-        assert "minimum" not in rule or value >= rule["minimum"]
+        assert "minimum" not in rule or value is None or value >= rule["minimum"]
         if kind == "object":
             assert rule["additionalProperties"] is False
             assert set(rule["required"]) <= set(value) <= set(rule["properties"])

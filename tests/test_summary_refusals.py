@@ -16,6 +16,7 @@ import pytest
 from fedmerdel.bundles import pack
 from fedmerdel.errors import DataError, FileError
 from fedmerdel.release.summary import SiteSummary
+from fedmerdel.sums.sums import OutcomeCounts, Sums
 from tests.summaries import FILES, assert_same, content, make
 
 # Refusals: impossible numbers
@@ -44,13 +45,26 @@ def put(at: Any, number: float) -> Callable[[np.ndarray], np.ndarray]:
     return change
 
 
+def emptied(sums: Sums) -> Sums:
+    """Without the rows of the last cluster."""
+    last = np.arange(sums.n_clusters) == sums.n_clusters - 1
+    outcomes = {
+        name: OutcomeCounts(*(np.where(last, 0.0, part) for part in counts))
+        for name, counts in sums.outcomes.items()
+    }
+    T, S = np.where(last, 0.0, sums.T), np.where(last[:, None], 0.0, sums.S)
+    return sums._replace(T=T, S=S, outcomes=outcomes)
+
+
 @pytest.mark.parametrize(
     ("part", "value", "reason"),
     [
         ("T", put(0, -1.0), "T has a negative"),
         ("T", put(0, np.nan), "T has a number that is not finite"),
         ("T", put(0, 0.0), "levels of 'age' sum to more"),
-        ("sums", lambda sums: sums.take([0]).spread([0], 3), "a cluster has no rows"),
+        ("sums", emptied, "a cluster has no rows"),
+        ("rest", lambda _: 3, "what the others leave is none of its clusters"),
+        ("rest", lambda _: -1, "what the others leave is none of its clusters"),
         ("S", put((0, 0), -1e-3), "S has a negative"),
         ("S", put((0, 0), np.inf), "S has a number that is not finite"),
         ("S", put((0, 0), 1e9), "levels of 'age' sum to more"),

@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from experiments.methods.face import Batch, Info, Labels
 from fedmerdel import Federation, FedMerDel, MerDel, merge_sites
-from fedmerdel.centre.summaries import side_by_side
 from fedmerdel.study.priors import study_prior
 from fedmerdel.sums.arrays import IntArray
 from fedmerdel.sums.search import Search, search_groups
@@ -92,7 +91,7 @@ def merged_by_selection(model: FedMerDel, batches: list[Batch]) -> tuple[Labels,
     """
     first = model.federation_
     study, names = first.study, np.array(first.study.codebook.names)
-    local = side_by_side(first.summaries)
+    local = first.local
     chosen = np.array([np.isin(names, summary.selected or ()) for summary in first.summaries])
     c = np.repeat(chosen, study.codebook.n_levels, axis=1)[local.site].astype(np.float64)
     weighted = local._replace(stats=local.stats._replace(S=local.stats.S * c))

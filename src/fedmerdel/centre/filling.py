@@ -1,51 +1,103 @@
-"""What the sums of one shot stand for: hidden counts filled with what is expected of them.
+"""What the sums of sites stand for: hidden counts filled with what is expected of them.
 
 Taken for none, hidden counts make clusters sure that a rare level does not occur there: on wide
 sparse tables at small sites the model is then worse than no clusters at all. So the release
-mechanism says what they stand for: first as if the clusters were alike, then each with its own
-global cluster's levels.
+mechanism says what they stand for, given what is known of the clusters: before the first merge
+that they are alike, after it the levels of their global cluster, in a round what was sent out.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from fedmerdel.centre.prior import centre_prior
 from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import IntArray
-from fedmerdel.sums.expectations import expectations
-from fedmerdel.sums.merging import LocalClusters, merged_sums
+from fedmerdel.sums.expectations import Expectations, expectations
+from fedmerdel.sums.levels import level_shares
+from fedmerdel.sums.merging import LocalClusters, local_clusters, merged_sums
 
 STEPS = 10
 
+Summaries = tuple[SiteSummary, ...]
 
-def expected_local(
-    study: Study, local: LocalClusters, groups: tuple[IntArray, ...], n_components: int
+
+def filled_alike(study: Study, summaries: Summaries) -> LocalClusters:
+    """Return the clusters of all sites with hidden counts as if clusters were alike.
+
+    Whether a variable tells clusters apart must not be read off zeros: a rare level is hidden in
+    small clusters and told in large ones, also where it is as rare in all.
+    """
+    return _expected(study, summaries, _alike(study, summaries))
+
+
+def filled_in_groups(
+    study: Study, summaries: Summaries, groups: tuple[IntArray, ...], n_components: int
 ) -> LocalClusters:
-    """Return what the sites' released sums stand for; the same object if nothing is hidden.
+    """Return them with hidden counts as the levels of each one's global cluster suggest.
 
     Parameters
     ----------
     study : Study
         What the sites agreed on, the policy too.
-    local : LocalClusters
+    summaries : tuple of SiteSummary
         What they sent.
     groups : tuple of int64 arrays
         The local clusters of each global one.
     n_components : int
         Of the centre's prior.
     """
-    mechanism, offsets = mechanism_for(study.policy), study.codebook.level_offsets
+    local = filled_alike(study, summaries)
+    if _is_told(local, summaries):
+        return local
     owner = np.empty(local.stats.n_clusters, dtype=np.int64)
     for k, group in enumerate(groups):
         owner[group] = k
-    none = np.zeros(len(owner), dtype=bool)
-    own = mechanism.expected_alike(local.stats, offsets)
-    if own is local.stats:
-        return local
+    ends = np.cumsum([summary.n_clusters for summary in summaries])
+    owners = np.split(owner, ends[:-1])
     for _ in range(STEPS):
-        stats = merged_sums(local._replace(stats=own), list(groups))
+        stats = merged_sums(local, list(groups))
         theta = expectations(stats, centre_prior(study, n_components, stats.S))
-        own = mechanism.expected(local.stats, theta.take(owner), offsets, none)
-    return local._replace(stats=own)
+        local = _expected(study, summaries, [theta.take(own) for own in owners])
+    return local
+
+
+def filled_replies(
+    study: Study, summaries: Summaries, replied: Sequence[bool], sent: Expectations
+) -> LocalClusters:
+    """Return them with hidden counts of those that replied as the clusters sent out suggest."""
+    known = [
+        sent if replies else alike
+        for replies, alike in zip(replied, _alike(study, summaries), strict=True)
+    ]
+    return _expected(study, summaries, known)
+
+
+def _alike(study: Study, summaries: Summaries) -> list[Expectations]:
+    """Return what is known of clusters that are alike: the levels of all rows."""
+    pooled = np.concatenate([summary.sums.S for summary in summaries])
+    with np.errstate(divide="ignore"):
+        levels = np.log(level_shares(pooled, study.codebook.level_offsets))
+        return [
+            Expectations(np.log(summary.sums.T), np.tile(levels, (summary.n_clusters, 1)))
+            for summary in summaries
+        ]
+
+
+def _expected(study: Study, summaries: Summaries, known: Sequence[Expectations]) -> LocalClusters:
+    mechanism, offsets = mechanism_for(study.policy), study.codebook.level_offsets
+    return local_clusters(
+        [
+            mechanism.expected(summary.released, theta, offsets)
+            for summary, theta in zip(summaries, known, strict=True)
+        ]
+    )
+
+
+def _is_told(local: LocalClusters, summaries: Summaries) -> bool:
+    """Whether every count is as it was told."""
+    return bool(np.array_equal(local.stats.S, np.concatenate([s.sums.S for s in summaries])))

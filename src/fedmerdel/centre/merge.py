@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedmerdel.centre.summaries import Summaries, side_by_side
+from fedmerdel.centre.filling import filled_alike
+from fedmerdel.centre.summaries import Summaries
 from fedmerdel.study.priors import centre_learns, study_prior
 from fedmerdel.study.study import Study
 from fedmerdel.sums.agreement import best_jaccard
@@ -45,7 +46,7 @@ def merge_groups(
     The largest cluster comes first.
     """
     prior = study_prior(study, sum(summary.n_components for summary in summaries))
-    local = side_by_side(summaries)
+    local = filled_alike(study, summaries)
     rng = np.random.default_rng(study.seed)
     groups = search_groups(search, local, prior, centre_learns(study), criterion, rng)
     by_size = np.argsort([-local.stats.T[group].sum() for group in groups], kind="stable")
@@ -65,7 +66,7 @@ def leave_out(
     """
     if not 2 < len(summaries) <= MOST_SITES:
         return []
-    local = side_by_side(summaries)
+    local = filled_alike(study, summaries)
     own, found = _owners(groups), []
     for b, summary in enumerate(summaries):
         others = tuple(each for each in summaries if each is not summary)

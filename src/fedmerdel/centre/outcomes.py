@@ -55,5 +55,5 @@ def _of_groups(parts: list[Possible], cluster: IntArray, n_clusters: int) -> lis
 
 def _possible(summary: SiteSummary, outcome: str) -> Possible:
     cells = summary.sums.outcomes[outcome].cells(summary.sums.T)
-    least, most = summary.mechanism.possible(cells)
+    least, most = summary.mechanism.possible(cells, summary.rest)
     return cells[:, :2], least[:, :2], most[:, :2]

@@ -8,13 +8,13 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from fedmerdel.centre.filling import expected_local
+from fedmerdel.centre.filling import filled_alike, filled_in_groups, filled_replies
 from fedmerdel.centre.lineage import Ancestor, Round
 from fedmerdel.centre.origins import Join, joins
 from fedmerdel.centre.outcomes import outcome_rates
 from fedmerdel.centre.prior import centre_prior
 from fedmerdel.centre.rounds import UNCUT, RoundState, first_state
-from fedmerdel.centre.summaries import Summaries, expected_replies, replies_to, side_by_side
+from fedmerdel.centre.summaries import Summaries, replies_to
 from fedmerdel.model.broadcast import Broadcast, level_names
 from fedmerdel.model.names import checked, name_of
 from fedmerdel.model.rates import Rates
@@ -25,7 +25,7 @@ from fedmerdel.release.reply import Reply
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.elbo import elbo
-from fedmerdel.sums.merging import merged_sums
+from fedmerdel.sums.merging import LocalClusters, merged_sums
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.search import Search
 from fedmerdel.sums.similarity import MergeCriterion
@@ -76,13 +76,17 @@ class FederationState:
         return mechanism_for(self.study.policy)
 
     @cached_property
-    def released_sums(self) -> Sums:
-        """T, S and h of the global clusters as sites sent them; of replies what they stand for."""
+    def local(self) -> LocalClusters:
+        """The clusters of all sites, with what was known when they were put together."""
         if self.asked is None:
-            local = side_by_side(self.summaries)
-        else:
-            local = expected_replies(self.study, self.summaries, self.asked)
-        return merged_sums(local, list(self.groups))
+            return filled_alike(self.study, self.summaries)
+        replied = [replies_to(summary, self.asked) for summary in self.summaries]
+        return filled_replies(self.study, self.summaries, replied, self.asked.clusters)
+
+    @cached_property
+    def released_sums(self) -> Sums:
+        """T, S and h of the global clusters that these make."""
+        return merged_sums(self.local, list(self.groups))
 
     @cached_property
     def released_prior(self) -> Prior:
@@ -94,11 +98,10 @@ class FederationState:
         """T, S and h of the global clusters: what the sites' sums stand for."""
         if self.asked is not None:
             return self.released_sums
-        local = side_by_side(self.summaries)
-        expected = expected_local(self.study, local, self.groups, self.n_components)
-        if expected is local:
+        local = filled_in_groups(self.study, self.summaries, self.groups, self.n_components)
+        if np.array_equal(local.stats.S, self.local.stats.S):
             return self.released_sums
-        return merged_sums(expected, list(self.groups))
+        return merged_sums(local, list(self.groups))
 
     @cached_property
     def prior(self) -> Prior:
@@ -142,12 +145,9 @@ class FederationState:
         if self.study.variable_selection:
             votes = [[name in (s.selected or ()) for name in names] for s in self.summaries]
             return np.asarray(np.mean(votes, axis=0))
-        released = side_by_side(self.summaries).stats
-        alike = self.mechanism.expected_alike(released, self.study.codebook.level_offsets)
-        S, prior = self.sums.S, self.prior
-        if alike is not released:
-            S = np.array([alike.S[group].sum(axis=0) for group in self.groups])
-            prior = centre_prior(self.study, self.n_components, S)
+        alike = filled_alike(self.study, self.summaries).stats
+        S = np.array([alike.S[group].sum(axis=0) for group in self.groups])
+        prior = centre_prior(self.study, self.n_components, S)
         return np.asarray(expit(log_odds(S, prior)))
 
     @property
@@ -162,7 +162,7 @@ class FederationState:
     @cached_property
     def lineage(self) -> tuple[Ancestor, ...]:
         """Where each local cluster of each site went."""
-        local = side_by_side(self.summaries)
+        local = self.local
         cluster = np.empty(local.stats.n_clusters, dtype=np.int64)
         for k, group in enumerate(self.groups):
             cluster[group] = k
@@ -195,7 +195,7 @@ class FederationState:
         """
         if self.record:
             return []
-        return joins(side_by_side(self.summaries), self.groups, self.released_prior)
+        return joins(self.local, self.groups, self.released_prior)
 
     @cached_property
     def round_state(self) -> RoundState:

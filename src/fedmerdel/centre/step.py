@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from fedmerdel.centre.filling import filled_replies
 from fedmerdel.centre.lineage import Round
 from fedmerdel.centre.rounds import (
     Plan,
@@ -25,10 +26,10 @@ from fedmerdel.centre.summaries import (
     check_summaries,
     in_order,
     replies_to,
-    side_by_side,
 )
 from fedmerdel.errors import DataError
 from fedmerdel.model.names import carried
+from fedmerdel.release.cells import all_cells
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.sums.arrays import FloatArray, IntArray
@@ -79,7 +80,7 @@ def step(last: State, replies: Iterable[SiteSummary]) -> tuple[State, Round]:
         following = first_state(stats, prior, brought.number)
         return _recorded(found, following, brought)
     plan = plan_moves(
-        side_by_side(everyone),
+        found.local,
         groups,
         stats,
         prior,
@@ -104,7 +105,7 @@ def take_out(last: State, site: str) -> State:
     summaries = tuple(summary for summary in last.summaries if summary.site != site)
     if not summaries:
         raise DataError("no site would be left in the federation")
-    rows = side_by_side(summaries).stats.T
+    rows = last.local.stats.T[~leaves]
     groups, order = _largest_first(owner[~leaves], rows, last.n_clusters)
     found = replace(
         last,
@@ -129,8 +130,23 @@ def _check_replies(last: FederationState, sent: Summaries) -> None:
                 f"site {summary.site!r}: its reply is to another broadcast than this one: let the "
                 "site reply to this one, or step from the state that sent it"
             )
+        _check_totals(last, summary)
     if not any(replies_to(summary, last.broadcast) for summary in sent):
         raise DataError("no site has replied to this broadcast: let sites reply to it first")
+
+
+def _check_totals(last: FederationState, summary: SiteSummary) -> None:
+    """Refuse a reply whose rows, levels or outcomes don't sum to what the site told before."""
+    for before in last.summaries:
+        if before.site != summary.site:
+            continue
+        offsets = summary.codebook.level_offsets
+        one, other = (all_cells(each.sums.total(), offsets) for each in (before, summary))
+        if not np.allclose(one, other, rtol=DUST, atol=DUST):
+            raise DataError(
+                f"site {summary.site!r}: its counts don't sum to those that it sent before: if its "
+                "rows have changed, take the site out first, and let it join anew"
+            )
 
 
 def _aligned(last: FederationState, everyone: Summaries) -> tuple[list[IntArray], IntArray]:
@@ -139,7 +155,9 @@ def _aligned(last: FederationState, everyone: Summaries) -> tuple[list[IntArray]
     Replies have the clusters that were sent; what other sites sent earlier goes where it
     gains most. Clusters that no row is told of are dropped, and their zeros go to the first.
     """
-    local, n_sent = side_by_side(everyone), last.broadcast.n_clusters
+    sent, n_sent = last.broadcast, last.broadcast.n_clusters
+    who = [replies_to(summary, sent) for summary in everyone]
+    local = filled_replies(last.study, everyone, who, sent.clusters)
     owner = np.concatenate(
         [np.arange(s.n_clusters) if replies_to(s, last.broadcast) else np.full(s.n_clusters, -1)
          for s in everyone]
@@ -202,7 +220,7 @@ def _summed_moves(replied: list[Reply], order: IntArray, complete: bool) -> Summ
 
 def _merged(found: State, plan: Plan, following: RoundState) -> tuple[State, RoundState]:
     groups = [np.concatenate([found.groups[k] for k in parts]) for parts in plan.clusters]
-    rows = side_by_side(found.summaries).stats.T
+    rows = found.local.stats.T
     order = np.argsort([-rows[group].sum() for group in groups], kind="stable")
     merged = replace(
         found,

@@ -6,15 +6,11 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.model.broadcast import Broadcast
-from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.reply import Reply, release_from_bytes
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.study import Study, check_is_study
-from fedmerdel.sums.merging import LocalClusters, local_clusters
 
 Summaries = tuple[SiteSummary, ...]
 """What sites sent last: summaries, or replies to a broadcast."""
@@ -72,34 +68,13 @@ def replies_to(summary: SiteSummary, asked: Broadcast | None) -> bool:
     )
 
 
-def side_by_side(summaries: Summaries) -> LocalClusters:
-    """Return the clusters of all sites, one site after the other, as they were released."""
-    return local_clusters([summary.sums for summary in summaries])
-
-
-def expected_replies(study: Study, summaries: Summaries, asked: Broadcast) -> LocalClusters:
-    """Return the same with what replies stand for; others are as they were released."""
-    mechanism, offsets = mechanism_for(study.policy), study.codebook.level_offsets
-    replied = {s.site for s in summaries if replies_to(s, asked)}
-    alive = np.any([s.sums.T > 0 for s in summaries if s.site in replied], axis=0)
-    return local_clusters(
-        [
-            mechanism.expected(s.sums, asked.clusters, offsets, alive)
-            if s.site in replied
-            else s.sums
-            for s in summaries
-        ]
-    )
-
-
 def sites_used_up(summaries: Summaries) -> list[str]:
     """Return the sites whose fits have used all clusters that they might."""
     return [
         summary.site
         for summary in summaries
         if not isinstance(summary, Reply)
-        and summary.n_clusters + summary.account.absorbed + summary.account.withheld
-        >= summary.n_components
+        and summary.n_clusters + summary.account.absorbed >= summary.n_components
     ]
 
 

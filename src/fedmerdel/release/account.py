@@ -42,8 +42,8 @@ class Account:
         How many of them are released as 0.
     smallest_cell : float
         The smallest that is not 0.
-    absorbed, withheld : int
-        Clusters too small to be told: with their rows given to others, or left out.
+    absorbed : int
+        Clusters too small to be told, whose rows were given to others by the fit.
     cost_at_most : float
         Bound of what the ELBO of the site's table falls, in nats, if the model is made
         from the released numbers instead of the exact ones; in coarse steps.
@@ -59,7 +59,6 @@ class Account:
     n_zero: int
     smallest_cell: float
     absorbed: int
-    withheld: int
     cost_at_most: float
     cost_per_row_at_most: float
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedmerdel.release.mechanism import Mechanism, MoveSums, People
+from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.prior import Prior
@@ -23,9 +23,9 @@ class Exact(Mechanism):
         """Return that no cluster is."""
         return np.zeros(len(T), dtype=np.bool_)
 
-    def protect(self, sums: Sums, people: Callable[[], People], offsets: IntArray) -> Sums:
+    def protect(self, sums: Sums, people: Callable[[], People], offsets: IntArray) -> Released:
         """Return the sums."""
-        return sums
+        return Released(sums, None)
 
     def protect_evidence(self, nats: float) -> float:
         """Return the number."""
@@ -39,17 +39,11 @@ class Exact(Mechanism):
         """Return the cost."""
         return cost
 
-    def expected(
-        self, sums: Sums, theta: Expectations, offsets: IntArray, alive: BoolArray
-    ) -> Sums:
+    def expected(self, released: Released, theta: Expectations, offsets: IntArray) -> Sums:
         """Return the sums."""
-        return sums
+        return released.sums
 
-    def expected_alike(self, sums: Sums, offsets: IntArray) -> Sums:
-        """Return the sums."""
-        return sums
-
-    def possible(self, cells: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def possible(self, cells: FloatArray, rest: int | None) -> tuple[FloatArray, FloatArray]:
         """Return the cells, as the fewest and as the most."""
         return cells, cells
 

@@ -1,15 +1,19 @@
 """Counts that disclosure control has hidden, filled with what is expected of them.
 
-A released 0 stands for fewer than s rows. Taken for none, it makes the next clusters sure
-that the level does not occur there; rows that have it leave, the count falls further, and
-round by round the model drifts away from the rows. So the centre takes it for what it
-is, a count that was cut off: with the clusters that it sent out, a cell of T rows has about
-Poisson(lambda) of them, lambda = T phi, and given that they are fewer than s,
+A released 0 stands for fewer than s rows. Taken for none, it makes the next clusters sure that the
+level does not occur there; rows that have it leave, the count falls further, and round by round
+the model drifts away from the rows. But where they are is known: one cluster of the site, the
+rest, has what all others leave of the site's totals. So the R rows that the rest has at a level
+are its own and those that the others hide there. With the clusters that are known, a cell of T
+rows has about Poisson(lambda) of them, lambda = T phi; fewer than t where it is hidden,
 
-    E[X | X < s] = lambda P(X < s - 1) / P(X < s)
+    E[X | X < t] = lambda P(X < t - 1) / P(X < t)
 
-which is the E step of EM for censored counts. The site has added hidden rows to the
-variable's largest cell, from which they are taken.
+and given that all of these sum to R the means are those of theta lambda, with the theta that makes
+them sum to R: the E step of EM for counts that were summed and cut off. Where R is 0 the sum was
+itself too small to be told, fewer than s. A cluster that hides rows has told as many more in its
+largest cell, which go to the rest in exchange. The rows of a cluster of which nothing is told are
+taken from the rest too.
 """
 
 from __future__ import annotations
@@ -19,14 +23,16 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from fedmerdel.release.cells import with_missing
+from fedmerdel.study.policy import Policy
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
-from fedmerdel.sums.levels import level_means, level_shares
+from fedmerdel.sums.levels import level_means, level_totals
 from fedmerdel.sums.sums import Sums
 
-STEPS = 10
-"""Of EM for the shares of levels with hidden counts: they settle in fewer."""
+TINY = 1e-300
+
+TILTS = 10
+"""Steps to the tilt that makes expected rows sum to those that there are: they settle in fewer."""
 
 
 def expected_below(mean: FloatArray, limit: int) -> FloatArray:
@@ -40,69 +46,102 @@ def expected_below(mean: FloatArray, limit: int) -> FloatArray:
     return np.asarray((weight * x).sum(axis=-1) / weight.sum(axis=-1))
 
 
-def filled_alike(stats: Sums, offsets: IntArray, limit: int, smallest: int) -> Sums:
-    """Return counts with the hidden ones filled in as if all clusters had the same levels.
-
-    Whether a variable tells clusters apart must not be read off zeros: a rare level is hidden in
-    small clusters and told in large ones, also where it is as rare in all. With these counts a
-    variable differs between clusters as little as what was released allows.
-    """
-    found, none = stats, np.zeros(stats.n_clusters, dtype=bool)
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(stats.T)
-    for _ in range(STEPS):
-        with np.errstate(divide="ignore"):
-            alike = np.log(level_shares(found.S, offsets))
-        theta = Expectations(log_weights, np.tile(alike, (stats.n_clusters, 1)))
-        found = filled(stats, theta, offsets, none, limit, smallest)
-    return found
-
-
-def filled(
-    stats: Sums,
-    theta: Expectations,
-    offsets: IntArray,
-    alive: BoolArray,
-    limit: int,
-    smallest: int,
-) -> Sums:
+def filled(stats: Sums, rest: int, theta: Expectations, offsets: IntArray, policy: Policy) -> Sums:
     """Return a site's counts with the hidden ones filled in.
 
     Parameters
     ----------
     stats : Sums
         As released.
+    rest : int
+        The cluster that has what the others leave.
     theta : Expectations
         What is known of these clusters.
     offsets : int64 array (P + 1,)
         Where each variable's levels start.
-    alive : bool array (K,)
-        Clusters that some site has told of: others are not filled.
-    limit : int
-        A cell of fewer rows was released as 0.
-    smallest : int
-        A cluster of fewer rows was left out, with its rows.
+    policy : Policy
+        What may be told.
     """
     phi = level_means(np.exp(theta.log_levels), offsets)
-    T, S = stats.T.copy(), stats.S.copy()
-    told = np.flatnonzero(T > 0)
+    T, S = _with_silent(stats, rest, theta, phi, offsets)
+    told = stats.T > 0
+    told[rest] = False
+    hidden = told[:, None] & (stats.S == 0)
+    mean = level_totals(S, offsets) * phi
+    given = _shared(S[rest], mean[rest], np.where(hidden, mean, 0.0), policy.least)
+    few = np.where(S[rest] > 0, 0.0, mean[rest] + np.where(hidden, mean, 0.0).sum(axis=0))
+    lost = expected_below(few, policy.smallest) / np.maximum(few, TINY) * mean
+    lost[~hidden & ~_row(rest, hidden)] = 0.0
     for start, end in pairwise(offsets):
-        cells = with_missing(T[told], stats.S[told, start:end])
-        observed = cells[:, :-1].sum(axis=1, keepdims=True)
-        hidden = np.zeros_like(cells)
-        expected = expected_below(observed * phi[told, start:end], limit)
-        hidden[:, :-1] = np.where(cells[:, :-1] == 0, expected, 0.0)
-        # The largest cell has lost nothing, and keeps half of what it was told to have.
-        rows, largest = np.arange(len(told)), cells.argmax(axis=1)
-        total = hidden.sum(axis=1)
-        given = np.minimum(total, cells[rows, largest] / 2)
-        cells += hidden * (given / np.maximum(total, 1e-300))[:, None]
-        cells[rows, largest] -= given
-        S[told, start:end] = cells[:, :-1]
-    small = np.flatnonzero((T == 0) & alive)
-    share = np.exp(theta.log_weights - np.logaddexp.reduce(theta.log_weights))
-    # Sites differ in their shares: one that should have many rows may well have none.
-    most = (smallest - 1) / 2
-    T[small] = np.minimum(expected_below(stats.T.sum() * share[small], smallest), most)
-    S[small] = T[small, None] * phi[small]
+        at = slice(start, end)
+        _exchange(S[:, at], given[:, at], rest)
+        _exchange(S[:, at], lost[:, at], None)
     return stats._replace(T=T, S=S)
+
+
+def _shared(total: FloatArray, own: FloatArray, mean: FloatArray, limit: int) -> FloatArray:
+    """Return the rows of each level, (K, M), that the clusters hide of those in the rest.
+
+    Parameters
+    ----------
+    total, own : float64 arrays (M,)
+        Rows at each level in the rest, and how many it should have of its own.
+    mean : float64 array (K, M)
+        How many the others should have where they hide them, 0 elsewhere.
+    limit : int
+        They hide fewer than this.
+    """
+    tilt = np.ones_like(total)
+    for _ in range(TILTS):
+        found = expected_below(tilt * mean, limit)
+        expected = tilt * own + found.sum(axis=0)
+        tilt = tilt * np.clip(total / np.maximum(expected, TINY), 0.1, 10.0)
+    return np.asarray(found * np.minimum(total / np.maximum(expected, TINY), 1.0))
+
+
+def _exchange(cells: FloatArray, rows: FloatArray, rest: int | None) -> None:
+    """Add rows to cells of a variable, in place, and take as many from each one's largest cell.
+
+    Of those that are in the rest, the rest gets the largest in exchange.
+    """
+    # The largest cell has lost nothing, and keeps half of what it was told to have.
+    every, largest = np.arange(len(cells)), cells.argmax(axis=1)
+    total = rows.sum(axis=1)
+    part = np.minimum(total, cells[every, largest] / 2)
+    amount = rows * (part / np.maximum(total, TINY))[:, None]
+    cells += amount
+    cells[every, largest] -= part
+    if rest is not None:
+        cells[rest] = np.maximum(cells[rest] - amount.sum(axis=0), 0.0)
+        np.add.at(cells[rest], largest, part)
+
+
+def _row(k: int, like: BoolArray) -> BoolArray:
+    found = np.zeros_like(like)
+    found[k] = True
+    return found
+
+
+def _with_silent(
+    stats: Sums, rest: int, theta: Expectations, phi: FloatArray, offsets: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return T and S with the rows that clusters have of which nothing is told.
+
+    All of them are in the rest, and it shares its rows at each level with them by what is
+    expected of each, T phi: one EM step for counts that were summed.
+    """
+    T, S = stats.T.copy(), stats.S.copy()
+    group = np.append(np.flatnonzero(T == 0), rest)
+    if len(group) == 1:
+        return T, S
+    weights = theta.log_weights[group]
+    mean = np.exp(weights - np.logaddexp.reduce(weights))[:, None] * phi[group]
+    shared = S[rest] * mean / np.maximum(mean.sum(axis=0), TINY)
+    # Every variable has its own opinion of how many rows are whose.
+    totals = level_totals(S[rest], offsets)
+    known = np.add.reduceat(totals > 0, offsets[:-1]) > 0
+    rows = np.add.reduceat(shared, offsets[:-1], axis=1) / np.maximum(totals[offsets[:-1]], TINY)
+    part = rows[:, known].mean(axis=1) if known.any() else mean.sum(axis=1) / mean.sum()
+    T[group] = stats.T[rest] * part
+    S[group] = level_means(shared, offsets) * part[:, None] * totals
+    return T, S

@@ -28,14 +28,31 @@ class People(NamedTuple):
         weight: one row may weigh hundreds. (Its h is 0.)
     own : float64 array (K,)
         Rows whose most probable cluster it is.
+    rows, everyone : Sums
+        All of the site as one cluster: with weights, and with each row counted whole. They depend
+        on the table alone.
     """
 
     behind: Sums
     own: FloatArray
+    rows: Sums
+    everyone: Sums
 
-    def take(self, clusters: IntArray) -> People:
-        """Return these clusters alone, in this order."""
-        return People(self.behind.take(clusters), self.own[clusters])
+
+class Released(NamedTuple):
+    """Sums that may leave.
+
+    Attributes
+    ----------
+    sums : Sums
+        Of all clusters; 0 where nothing is told of one.
+    rest : int or None
+        The cluster that is not counted but is what the others leave of the site's totals; None
+        where every cluster is counted.
+    """
+
+    sums: Sums
+    rest: int | None
 
 
 class MoveSums(NamedTuple):
@@ -60,7 +77,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def too_small(self, T: FloatArray, people: Callable[[], People]) -> BoolArray:
-        """Return the clusters that must not be released, to be absorbed or withheld first.
+        """Return the clusters of which nothing may be told alone.
 
         Parameters
         ----------
@@ -71,8 +88,8 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def protect(self, sums: Sums, people: Callable[[], People], offsets: IntArray) -> Sums:
-        """Return the sums that may leave, of clusters none of which is too small."""
+    def protect(self, sums: Sums, people: Callable[[], People], offsets: IntArray) -> Released:
+        """Return the sums that may leave; one cluster at least is not too small."""
 
     @abstractmethod
     def protect_evidence(self, nats: float) -> float:
@@ -89,35 +106,29 @@ class Mechanism(ABC):
     # At the centre.
 
     @abstractmethod
-    def expected(
-        self, sums: Sums, theta: Expectations, offsets: IntArray, alive: BoolArray
-    ) -> Sums:
+    def expected(self, released: Released, theta: Expectations, offsets: IntArray) -> Sums:
         """Return what the sums that a site released stand for.
 
         Parameters
         ----------
-        sums : Sums
-            As released.
+        released : Released
+            As they came; the same object is returned where it is what it stands for.
         theta : Expectations
             What is known of these clusters.
         offsets : int64 array (P + 1,)
             Where each variable's levels start.
-        alive : bool array (K,)
-            Clusters that some site has told of.
         """
 
     @abstractmethod
-    def expected_alike(self, sums: Sums, offsets: IntArray) -> Sums:
-        """Return the same where nothing is known of the clusters but that they are alike."""
-
-    @abstractmethod
-    def possible(self, cells: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def possible(self, cells: FloatArray, rest: int | None) -> tuple[FloatArray, FloatArray]:
         """Return the fewest and the most rows that may be behind each of a cluster's cells.
 
         Parameters
         ----------
         cells : float64 array (K, C)
             The cells that the rows of each cluster fall into, as released.
+        rest : int or None
+            The cluster that is what the others leave.
         """
 
     @abstractmethod

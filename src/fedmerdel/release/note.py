@@ -32,6 +32,7 @@ def checkers_note(
     made_by: str,
     study_hash: str,
     document: str,
+    rest: int | None,
     reply: bool = False,
     moves: bool = False,
 ) -> str:
@@ -45,6 +46,8 @@ def checkers_note(
         Whose it is, of which software and study.
     document : str
         The file that says all this too.
+    rest : int or None
+        The cluster that is what the others leave of the site's totals.
     reply, moves : bool
         Whether it replies to a broadcast, and tells of moves.
     """
@@ -106,9 +109,12 @@ def checkers_note(
             f"Of {account.n_cells} counts that are told here, or follow by subtraction, "
             f"{account.n_zero} are 0 and the smallest other is "
             f"{count_text(account.smallest_cell)}. A 0 means: {mechanism.zero}. Clusters too "
-            f"small to be told: {account.absorbed} absorbed (their rows count in other clusters), "
-            f"{account.withheld} withheld (their rows are "
-            "not in these files)."
+            f"small to be told whose rows the fit gave to others: {account.absorbed}."
+            + (
+                f" Cluster {rest} is what the others leave of the site's totals."
+                if rest is not None
+                else ""
+            )
         ),
         _wrap(
             f"Policy: {account.policy}, {mechanism.rule}. Software: {made_by}. Study: {study_hash}."

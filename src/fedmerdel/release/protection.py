@@ -10,9 +10,10 @@ import numpy as np
 from fedmerdel.errors import DataError
 from fedmerdel.release.account import Account, Changes, release_cost
 from fedmerdel.release.cells import DUST, all_cells
-from fedmerdel.release.mechanism import People
+from fedmerdel.release.mechanism import People, Released
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.study.policy import Policy
+from fedmerdel.sums.arrays import IntArray
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
@@ -23,17 +24,23 @@ class Protected(NamedTuple):
 
     Attributes
     ----------
-    sums : Sums
-        Released sums.
+    released : Released
+        Sums that may leave.
     account : Account
         The account to release.
     changes : Changes
         The exact account, which stays at the site.
     """
 
-    sums: Sums
+    released: Released
     account: Account
     changes: Changes
+
+    def take(self, clusters: IntArray) -> Protected:
+        """Return these clusters alone, in this order; the rest is among them."""
+        sums, rest = self.released
+        place = None if rest is None else int(np.flatnonzero(clusters == rest)[0])
+        return self._replace(released=Released(sums.take(clusters), place))
 
 
 def protect(
@@ -43,7 +50,6 @@ def protect(
     policy: Policy,
     *,
     absorbed: int = 0,
-    withheld: int = 0,
     cost_so_far: float = 0.0,
 ) -> Protected:
     """Return the numbers that may leave.
@@ -58,28 +64,24 @@ def protect(
         Prior of the fit: cuts S into variables, and states the cost.
     policy : Policy
         The study's.
-    absorbed, withheld : int
-        Clusters that were too small, and what became of them.
+    absorbed : int
+        Clusters that were too small, whose rows were given to others.
     cost_so_far : float
         Nats of ELBO that this cost.
 
     Raises
     ------
     DataError
-        If there is no cluster, or one too small to be released.
+        If no cluster is large enough to be released.
     """
     mechanism = mechanism_for(policy)
-    if sums.n_clusters == 0:
+    if sums.n_clusters == 0 or mechanism.too_small(sums.T, people).all():
         raise DataError(
-            f"no cluster has {policy.smallest} rows, the least that policy {policy.name!r} "
-            "releases: this site is too small to take part alone"
+            f"no cluster of this site has {policy.smallest} rows, the least that policy "
+            f"{policy.name!r} releases: the site is too small to take part alone"
         )
-    if mechanism.too_small(sums.T, people).any():
-        raise DataError(
-            f"a cluster has fewer than {policy.smallest} rows, the least that policy "
-            f"{policy.name!r} releases: absorb or withhold it first"
-        )
-    released = mechanism.protect(sums, people, prior.offsets)
+    leaves = mechanism.protect(sums, people, prior.offsets)
+    released = leaves.sums
     cost = release_cost(sums, released, prior) + cost_so_far
     bound = mechanism.cost_bound(cost, prior)
     before, after = (all_cells(each, prior.offsets) for each in (sums, released))
@@ -92,7 +94,6 @@ def protect(
         n_zero=int((after == 0).sum()),
         smallest_cell=float(after[after > 0].min()),
         absorbed=absorbed,
-        withheld=withheld,
         cost_at_most=bound,
         cost_per_row_at_most=bound / float(released.T.sum()),
     )
@@ -104,4 +105,4 @@ def protect(
         cost=cost,
         cost_per_row=cost / float(sums.T.sum()),
     )
-    return Protected(released, account, changes)
+    return Protected(leaves, account, changes)

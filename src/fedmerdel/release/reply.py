@@ -42,7 +42,7 @@ class Reply(SiteSummary):
 
     NOUN: ClassVar[str] = "reply"
     KIND: ClassVar[str] = "fedmerdel reply"
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     DOCUMENT: ClassVar[str] = "reply.json"
     OPTIONAL: ClassVar[tuple[str, ...]] = (*SiteSummary.OPTIONAL, HALVES)
     ENTRIES: ClassVar[dict[str, type | tuple[type, ...]]] = {

@@ -99,7 +99,11 @@ def review_tables(summary: SiteSummary, n_smallest: int = 10) -> Review:
         ("of these 0", f"{account.n_zero} ({mechanism.zero})"),
         ("smallest count that is not 0", count_text(account.smallest_cell)),
         ("clusters absorbed", str(account.absorbed)),
-        ("clusters withheld", str(account.withheld)),
+        *(
+            [("what the others leave", f"cluster {summary.rest}")]
+            if summary.rest is not None
+            else []
+        ),
         (
             "cost of this",
             f"at most {account.cost_at_most:.6g} nats of ELBO, "

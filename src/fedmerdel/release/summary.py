@@ -14,7 +14,7 @@ from fedmerdel.errors import DataError, FileError
 from fedmerdel.parcels import Parcel
 from fedmerdel.release.account import Account
 from fedmerdel.release.cells import DUST, all_cells, wrong_arrays
-from fedmerdel.release.mechanism import Mechanism, MoveSums
+from fedmerdel.release.mechanism import Mechanism, MoveSums, Released
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.note import checkers_note
 from fedmerdel.release.sheets import (
@@ -56,6 +56,8 @@ class SiteSummary(Parcel):
         ``K_init``, the components of the site's prior.
     sums : Sums
         Sums of the site's clusters, K of them; Q may be an upper bound of it.
+    rest : int or None
+        The cluster that is not counted but is what the others leave of the site's totals.
     selected : tuple of str or None
         Variables that the site selected; None where the study selects none.
     account : Account
@@ -71,7 +73,7 @@ class SiteSummary(Parcel):
 
     NOUN: ClassVar[str] = "summary"
     KIND: ClassVar[str] = "fedmerdel site summary"
-    VERSION: ClassVar[int] = 4
+    VERSION: ClassVar[int] = 5
     DOCUMENT: ClassVar[str] = "summary.json"
     NEEDED: ClassVar[tuple[str, ...]] = (COUNTS, OVERLAP)
     KEEPS: ClassVar[dict[str, str]] = {"site": "another site", "study_hash": "another study"}
@@ -83,6 +85,7 @@ class SiteSummary(Parcel):
         "software": str,
         "n_components": int,
         "n_clusters": int,
+        "rest": (int, type(None)),
         "selected": (list, type(None)),
         "outcomes": list,
         "disclosure": dict,
@@ -95,6 +98,7 @@ class SiteSummary(Parcel):
     software: str = SOFTWARE
     n_components: int
     sums: Sums
+    rest: int | None = None
     selected: tuple[str, ...] | None = None
     account: Account
     codebook: Codebook = field(repr=False)
@@ -117,6 +121,11 @@ class SiteSummary(Parcel):
     def n_rows(self) -> float:
         """Rows that the released clusters stand for: the sum of T."""
         return float(self.sums.T.sum())
+
+    @property
+    def released(self) -> Released:
+        """The sums, and which cluster is what the others leave."""
+        return Released(self.sums, self.rest)
 
     @property
     def mechanism(self) -> Mechanism:
@@ -151,6 +160,7 @@ class SiteSummary(Parcel):
             made_by=self.software,
             study_hash=self.study_hash,
             document=self.DOCUMENT,
+            rest=self.rest,
             **self._noted(),
         )
         document = self._document_bytes(self._document())
@@ -198,6 +208,7 @@ class SiteSummary(Parcel):
             "software": self.software,
             "n_components": int(self.n_components),
             "n_clusters": self.n_clusters,
+            "rest": self.rest,
             "selected": None if self.selected is None else list(self.selected),
             "outcomes": list(self.sums.outcomes),
             "disclosure": self.account.to_dict(),
@@ -269,6 +280,8 @@ class SiteSummary(Parcel):
         for name, start, end in zip(names, offsets[:-1], offsets[1:], strict=True):
             if np.any(S[:, start:end].sum(axis=1) > T + slack):
                 return f"the levels of {name!r} sum to more than the cluster's rows"
+        if self.rest is not None and not (0 <= self.rest < K and T[self.rest] > 0):
+            return "the cluster that is what the others leave is none of its clusters"
         for name, counts in outcomes.items():
             known = counts.observed
             if np.any(known > T + slack) or np.any(counts.positive > known + slack):
@@ -281,7 +294,9 @@ class SiteSummary(Parcel):
         # Whatever the file says of the smallest count, it follows from the rule.
         if self.account.smallest != mechanism.smallest:
             return f"its smallest count is not that of policy {self.account.policy!r}"
-        return mechanism.broken(all_cells(self.sums, self.codebook.level_offsets), self.moves)
+        return mechanism.broken(all_cells(self.sums, self.codebook.level_offsets), self.moves) or (
+            mechanism.broken(all_cells(self.sums.total(), self.codebook.level_offsets), None)
+        )
 
 
 def selected_names(codebook: Codebook, inclusion: FloatArray | None) -> tuple[str, ...] | None:

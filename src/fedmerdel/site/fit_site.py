@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.errors import CeilingWarning, DataError, NotConvergedWarning
+from fedmerdel.errors import CeilingWarning, NotConvergedWarning
 from fedmerdel.fitting.passes import Workers
 from fedmerdel.fitting.solution import Problem, em_step
 from fedmerdel.options import thread_count
@@ -24,7 +24,7 @@ from fedmerdel.site.release import Release, summary_fields
 from fedmerdel.site.site_table import open_site_table, site_outcomes, site_weights, study_rows
 from fedmerdel.study.priors import study_prior
 from fedmerdel.study.study import Study, check_is_study
-from fedmerdel.sums.arrays import BoolArray, FloatArray
+from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.components import used_up
 from fedmerdel.sums.elbo import elbo
 
@@ -137,35 +137,26 @@ def release_fit(
     # The prior stays as it was learned, so that costs compare.
     prior, best = fitted.prior, elbo(fitted.sums, fitted.prior)
     problem = Problem(rows, prior, workers)
-    fitted, small, absorbed = _absorb(problem, fitted, study, outcomes)
-    if small.all():
-        raise DataError(
-            f"no cluster of this site has {study.policy.smallest} rows, the least that policy "
-            f"{study.policy.name!r} releases: the site is too small to take part alone"
-        )
+    fitted, absorbed = _absorb(problem, fitted, study, outcomes)
     counts = count_outcomes(rows, fitted.theta, outcomes, workers)
-    kept = np.flatnonzero(~small)
     protected = protect(
-        fitted.sums._replace(outcomes=counts).take(kept),
-        cache(lambda: count_people(rows, fitted.theta, outcomes, workers).take(kept)),
+        fitted.sums._replace(outcomes=counts),
+        cache(lambda: count_people(rows, fitted.theta, outcomes, workers)),
         prior,
         study.policy,
         absorbed=absorbed,
-        withheld=int(small.sum()),
         cost_so_far=best - elbo(fitted.sums, prior) if absorbed else 0.0,
     )
     selected = selected_names(study.codebook, prior.inclusion)
-    summary = SiteSummary(**summary_fields(study, site, protected, selected))
+    told = np.flatnonzero(protected.released.sums.T > 0)
+    summary = SiteSummary(**summary_fields(study, site, protected.take(told), selected))
     return Release(summary, protected.changes)
 
 
 def _absorb(
     problem: Problem, fitted: LocalFit, study: Study, outcomes: dict[str, FloatArray]
-) -> tuple[LocalFit, BoolArray, int]:
-    """Delete clusters that are too small for the policy, the smallest first.
-
-    Say which are still too small: the last one may be.
-    """
+) -> tuple[LocalFit, int]:
+    """Delete clusters that are too small for the policy, the smallest first; say how many."""
     mechanism, absorbed = mechanism_for(study.policy), 0
     while True:
         T = fitted.sums.T
@@ -175,7 +166,7 @@ def _absorb(
 
         small = mechanism.too_small(T, people)
         if not small.any() or len(small) == 1:
-            return fitted, small, absorbed
+            return fitted, absorbed
         k = int(np.flatnonzero(small)[np.argmin(T[small])])
         stats = em_step(problem, fitted.sums.without(k), fitted.prior).stats
         fitted = count_fit(problem, stats, fitted.prior)

@@ -50,7 +50,24 @@ def count_people(
                 named[name].observed[k] += np.sum(behind[:, k] & ~np.isnan(values[at]))
     labels = label_rows(rows, theta, workers)[rows.weights > 0]
     own = np.bincount(labels, minlength=theta.n_clusters).astype(np.float64)
-    return People(Sums(T, S, np.zeros_like(T), outcomes=named), own)
+    return People(
+        Sums(T, S, np.zeros_like(T), outcomes=named),
+        own,
+        count_all(rows, outcomes, workers),
+        count_all(rows._replace(weights=(rows.weights > 0).astype(np.float64)), outcomes, workers),
+    )
+
+
+def count_all(rows: PackedRows, outcomes: dict[str, FloatArray], workers: Workers) -> Sums:
+    """Return the sums of all rows as one cluster: they depend on the table alone."""
+    found = count_together(rows, workers)
+    named = {
+        name: OutcomeCounts(
+            *(np.array([rows.weights[at].sum()]) for at in (values == 1, ~np.isnan(values)))
+        )
+        for name, values in outcomes.items()
+    }
+    return Sums(found.T, found.S, np.zeros(1), outcomes=named)
 
 
 def count_outcomes(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.errors import DataError, OptionError
+from fedmerdel.errors import OptionError
 from fedmerdel.fitting.halving import count_halves, propose_halves
 from fedmerdel.fitting.passes import Workers, delete_costs, log_evidence
 from fedmerdel.model.broadcast import Broadcast
@@ -101,8 +101,8 @@ def release_reply(
     workers: Workers,
 ) -> Release:
     """Count rows in the clusters of a broadcast, and protect the counts."""
-    policy, theta, prior = study.policy, broadcast.clusters, _prior(study, broadcast)
-    mechanism = mechanism_for(policy)
+    theta, prior = broadcast.clusters, _prior(study, broadcast)
+    mechanism = mechanism_for(study.policy)
     sums = count_clusters(rows, theta, workers)
     sums = sums._replace(outcomes=count_outcomes(rows, theta, outcomes, workers))
 
@@ -110,21 +110,9 @@ def release_reply(
     def people() -> People:
         return count_people(rows, theta, outcomes, workers)
 
-    small = mechanism.too_small(sums.T, people)
-    if small.all():
-        raise DataError(
-            f"no cluster has {policy.smallest} rows of this site, the least that policy "
-            f"{policy.name!r} releases: the site is too small to take part alone"
-        )
-    # Nothing is told of small clusters, and their rows stay out of the others, also where a fit
-    # would absorb them: clusters that are small everywhere would be gone after a round.
-    told = np.flatnonzero(~small)
-    protected = protect(
-        sums.take(told), lambda: people().take(told), prior, policy, withheld=int(small.sum())
-    )
-    whole = protected._replace(sums=protected.sums.spread(told, theta.n_clusters))
+    protected = protect(sums, people, prior, study.policy)
     reply = Reply(
-        **summary_fields(study, site, whole, broadcast.selected),
+        **summary_fields(study, site, protected, broadcast.selected),
         broadcast=broadcast.hash,
         evidence=mechanism.protect_evidence(
             float(rows.weights @ log_evidence(rows, theta, workers))

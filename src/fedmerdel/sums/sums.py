@@ -79,23 +79,17 @@ class Sums(NamedTuple):
             },
         )
 
-    def spread(self, clusters: IntArray, n_clusters: int) -> Sums:
-        """Return sums of more clusters, of which these are some, and 0 in the others."""
-
-        def whole(part: FloatArray) -> FloatArray:
-            wide = np.zeros((n_clusters, *part.shape[1:]))
-            wide[clusters] = part
-            return wide
-
-        Q = self.Q
-        if len(Q):
-            Q = np.zeros((n_clusters, n_clusters))
-            Q[np.ix_(clusters, clusters)] = self.Q
-        outcomes = {
-            name: OutcomeCounts(whole(counts.positive), whole(counts.observed))
-            for name, counts in self.outcomes.items()
-        }
-        return Sums(whole(self.T), whole(self.S), whole(self.h), Q, outcomes)
+    def total(self) -> Sums:
+        """Return T, S and outcomes of all clusters together, as one."""
+        return Sums(
+            self.T.sum(keepdims=True),
+            self.S.sum(axis=0, keepdims=True),
+            np.zeros(1),
+            outcomes={
+                name: OutcomeCounts(*(part.sum(keepdims=True) for part in counts))
+                for name, counts in self.outcomes.items()
+            },
+        )
 
     def without(self, clusters: int | IntArray) -> Sums:
         """Return all clusters but one, or but some."""
