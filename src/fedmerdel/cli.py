@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import typer
 
-from fedmerdel.commands import agreement, centre, site
+from fedmerdel.commands import agreement, centre, keys, site
 from fedmerdel.errors import FedMerDelError, FedMerDelWarning
 
 app = typer.Typer(
@@ -69,6 +69,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "name": centre.name_clusters,
     "report": centre.report,
     "models": site.models,
+    "key": keys.key,
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)
