@@ -50,6 +50,11 @@ app = typer.Typer(
     file stays there:
 
         fedmerdel assign model/ patients.csv -o labels.csv
+
+    If the study lists the public keys of sites and centre, everyone signs what they send, with
+    --key FILE, and anything else is refused. This makes a key:
+
+        fedmerdel key leeds.pem
     """,
 )
 
