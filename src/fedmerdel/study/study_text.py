@@ -143,7 +143,7 @@ def _site_lines(keys: Sequence[tuple[str, str]]) -> list[str]:
     """Return the lines of the sites' keys: a section of its own, where there are any."""
     words = f"# {_WORDS['sites']}"
     if not keys:
-        return [words, "# [keys.sites]", '# leeds = "…"']
+        return [words, "# [keys.sites]", '# NAME = "…"']
     return ["", "[keys.sites]", words, *(f"{quoted(s)} = {quoted(key)}" for s, key in keys)]
 
 
