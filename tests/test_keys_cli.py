@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
@@ -10,7 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from fedmerdel import GlobalModel, Reply, SigningKey, SiteSummary, Study, cli, key_fingerprint
+from fedmerdel import (
+    GlobalModel,
+    Reply,
+    SigningKey,
+    Site,
+    SiteSummary,
+    Study,
+    cli,
+    key_fingerprint,
+)
+from fedmerdel.site.ledger import Ledger
+from fedmerdel.site.site_file import SiteFile
 from tests.command_line import INIT, SITES, Run, done, files, make_tables, refused, words
 from tests.stored import content
 
@@ -145,9 +157,10 @@ def test_a_key_is_asked_for_before_the_work(
     def worked(*_: object, **__: object) -> None:
         raise AssertionError
 
-    for work in ("site.prepare_release", "site.prepare_reply", "centre.merge_sites"):
-        monkeypatch.setattr(f"fedmerdel.commands.{work}", worked)
-    monkeypatch.setattr("fedmerdel.commands.centre.Federation.step", worked)
+    for work in ("prepare_release", "prepare_reply", "open_site_table", "table_digest"):
+        monkeypatch.setattr(f"fedmerdel.site.own_site.{work}", worked)
+    for work in ("merge_sites", "Federation.step"):
+        monkeypatch.setattr(f"fedmerdel.commands.centre.{work}", worked)
     before = content(tmp_path)
     refused(run_signed(*arguments), *words)
     assert content(tmp_path) == before
@@ -192,6 +205,48 @@ def test_names_are_signed_anew(run_signed: Run, place: str) -> None:
     assert named.names[1] == "Ill"
     assert named.signed_by(public("centre"))
     assert "Ill (cluster 1)" in words(run_signed("describe", place))
+
+
+def test_a_site_with_a_file_of_its_own_signs_with_the_key_that_it_names(
+    run_signed: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "home").mkdir()
+    arguments = ("site", "study.toml", "leeds.csv", "--site", "leeds", "-o", "home/site.toml")
+    refused(run_signed(*arguments), "the secret key of site 'leeds'")
+    refused(run_signed(*arguments, "--key", "york.pem"), "not the key", "for site 'leeds'")
+    assert not (tmp_path / "home" / "site.toml").exists()
+    done(run_signed(*arguments, "--key", "leeds.pem"))
+    text = (tmp_path / "home" / "site.toml").read_text()
+    assert 'key = "../leeds.pem"' in text
+    assert "--key" not in words(run_signed("check", "home/site.toml"))
+    again = ("fit", "home/site.toml", "-o", "new")
+    refused(run_signed(*again, "--key", "leeds.pem"), "leave TABLE, --site and --key out")
+    done(run_signed(*again))
+    assert content(tmp_path / "new") == content(tmp_path / "leeds-0")
+    # The ledger has what left, signature and all; and the same may leave again.
+    summary = Site.load("home/site.toml").fit()
+    assert summary.signed_by(public("leeds"))
+    (entry,) = Ledger(tmp_path / "home").entries()
+    assert entry.release == hashlib.sha256(summary.to_bytes()).hexdigest()
+    for line, words_ in (
+        ('# key = "…"', "the secret key of site 'leeds'"),
+        ('key = "../york.pem"', "not the key"),
+        ('key = "nowhere.pem"', "does not exist"),
+        ("key = 3", "key: give a text"),
+    ):
+        changed = text.replace('key = "../leeds.pem"', line)
+        (tmp_path / "home" / "site.toml").write_text(changed)
+        refused(run_signed(*again), words_)
+    assert len(Ledger(tmp_path / "home").entries()) == 1
+
+
+def test_a_site_file_names_a_key_only_where_the_study_lists_keys(run_signed: Run) -> None:
+    arguments = ("site", "plain.toml", "leeds.csv", "--site", "leeds", "-o", "site.toml")
+    refused(run_signed(*arguments, "--key", "leeds.pem"), "the study lists no keys")
+    done(run_signed(*arguments))
+    assert SiteFile.load("site.toml").key is None
+    done(run_signed("fit", "site.toml", "-o", "new"))
+    assert not Path("new", "signature.json").exists()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="files have no such modes")
