@@ -85,8 +85,8 @@ def test_a_site_file_takes_the_place_of_the_single_arguments(run: Run) -> None:
     assert "no ledger keeps count of what leaves" in out
     for name in ("counts.csv", "overlap.csv", "outcomes.csv", "summary.json"):
         assert Path("with", name).read_bytes() == Path("without", name).read_bytes()
-    refused(run("fit", str(file), "leeds.csv", "-o", "x"), "leave TABLE and --site out")
-    refused(run("fit", str(file), "--site", "york", "-o", "x"), "leave TABLE and --site out")
+    refused(run("fit", str(file), "leeds.csv", "-o", "x"), "leave TABLE, --site and --key out")
+    refused(run("fit", str(file), "--site", "york", "-o", "x"), "leave TABLE, --site and --key out")
 
 
 def test_a_study_that_was_changed_is_not_the_one_approved(run: Run) -> None:

@@ -115,7 +115,7 @@ def test_every_setting_is_in_the_file_with_a_comment_above_it(tmp_path: Path) ->
     for line, above in zip(head[1:], head, strict=False):
         assert " = " not in line or line.startswith("#") or above.startswith("# ")
     document = tomllib.loads(text)
-    assert list(document) == ["study", "model", "disclosure", "table", "variable"]
+    assert list(document) == ["study", "model", "disclosure", "table", "keys", "variable"]
     assert document["disclosure"]["source"] == "set by this study"
 
 
@@ -285,7 +285,7 @@ toml_values = st.sampled_from(
 
 
 @settings(deadline=None)  # it writes files
-@given(st.sampled_from(["study", "model", "disclosure", "table"]), st.data())
+@given(st.sampled_from(["study", "model", "disclosure", "table", "keys"]), st.data())
 def test_whatever_stands_in_a_file_is_read_or_refused(section: str, data: st.DataObject) -> None:
     keys = data.draw(st.lists(st.sampled_from(KEYS[section]), unique=True))
     lines = [f"{key} = {data.draw(toml_values)}" for key in keys]

@@ -30,6 +30,7 @@ from fedmerdel.errors import (
     RareLevelWarning,
 )
 from fedmerdel.fitting.history import Move
+from fedmerdel.keys import SigningKey, key_fingerprint
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.describe import Cluster, ClusterLevel
 from fedmerdel.model.global_model import GlobalModel
@@ -95,6 +96,7 @@ __all__ = [
     "Rates",
     "Reply",
     "Round",
+    "SigningKey",
     "SimulatedTable",
     "Site",
     "SiteSummary",
@@ -109,6 +111,7 @@ __all__ = [
     "custom_policy",
     "draft_study",
     "fit_site",
+    "key_fingerprint",
     "merge_sites",
     "model_table",
     "plot",

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import typer
 
-from fedmerdel.commands import agreement, centre, site
+from fedmerdel.commands import agreement, centre, keys, site
 from fedmerdel.errors import FedMerDelError, FedMerDelWarning
 
 app = typer.Typer(
@@ -50,6 +50,11 @@ app = typer.Typer(
     file stays there:
 
         fedmerdel assign model/ patients.csv -o labels.csv
+
+    If the study lists the public keys of sites and centre, everyone signs what they send, with
+    --key FILE, and anything else is refused. This makes a key:
+
+        fedmerdel key leeds.pem
     """,
 )
 
@@ -69,6 +74,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "name": centre.name_clusters,
     "report": centre.report,
     "models": site.models,
+    "key": keys.key,
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from copy import copy
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from fedmerdel.bundles import (
     Files,
@@ -19,13 +20,31 @@ from fedmerdel.bundles import (
 )
 from fedmerdel.errors import DataError, FileError
 from fedmerdel.files import MOST_BYTES, check_place, is_empty_folder, replacement
+from fedmerdel.keys import SigningKey
+from fedmerdel.signatures import FILE as SIGNATURE
+from fedmerdel.signatures import read_signature, signature_of, why_not_signed_by
+
+
+class Signed(NamedTuple):
+    """What was signed, kept byte by byte.
+
+    Attributes
+    ----------
+    files : dict of str to bytes
+        The files that were signed, and their signature.
+    made : dict of str to bytes
+        What this software made of the parcel then: if it makes the same, nothing was changed.
+    """
+
+    files: Files
+    made: Files
 
 
 class Parcel(ABC):
     """Something that is sent as readable files.
 
     A class says what it is called (`NOUN`), which JSON document names its kind and version
-    (`DOCUMENT`), and which other files it must or may have.
+    (`DOCUMENT`), and which other files it must or may have. Every parcel may be signed.
     """
 
     NOUN: ClassVar[str]
@@ -37,12 +56,24 @@ class Parcel(ABC):
     KEEPS: ClassVar[dict[str, str]] = {}
     """Attributes in which one must agree with another to take its place unasked, in words."""
 
+    _signed: Signed | None = None
+    """Not a field: what a copy with other fields says was signed by nobody."""
+
     @abstractmethod
-    def to_files(self) -> Files:
-        """Return the content of each file by its name."""
+    def _made_files(self) -> Files:
+        """Return the content of each file by its name, as this software writes it."""
 
     @classmethod
     @abstractmethod
+    def _from_made_files(cls, files: Files) -> Self:
+        """Read what `_made_files` returned; errors are those of `from_files`."""
+
+    def to_files(self) -> Files:
+        """Return the content of each file by its name; if it is signed, the bytes that were."""
+        made, signed = self._made_files(), self._signed
+        return dict(signed.files) if signed is not None and signed.made == made else made
+
+    @classmethod
     def from_files(cls, files: Files) -> Self:
         """Read what `to_files` returned.
 
@@ -53,6 +84,55 @@ class Parcel(ABC):
         DataError
             If all can be read, and the numbers are impossible.
         """
+        found = cls._from_made_files({n: text for n, text in files.items() if n != SIGNATURE})
+        if SIGNATURE not in files:
+            return found
+        read_signature(files[SIGNATURE])  # anything might stand there
+        return found._carrying(files)
+
+    def signed(self, key: SigningKey) -> Self:
+        """Return the same with a signature, which is one more file: ``signature.json``.
+
+        Whatever is changed later, in a copy or in place, is no longer signed.
+
+        Parameters
+        ----------
+        key : SigningKey
+            The secret key of whoever signs.
+        """
+        files = {name: text for name, text in self.to_files().items() if name != SIGNATURE}
+        return self._carrying({**files, SIGNATURE: signature_of(files, key)})
+
+    def signed_by(self, public_key: str) -> bool:
+        """Whether it is signed with the secret of this key, and nothing was changed since."""
+        return why_not_signed_by(public_key, self.to_files()) is None
+
+    def check_signed(self, public_key: str | None, who: str) -> None:
+        """Refuse what is not signed with a key that the study lists; all is well if it has none.
+
+        Parameters
+        ----------
+        public_key : str or None
+            The key.
+        who : str
+            Whose it is, for messages.
+
+        Raises
+        ------
+        DataError
+            If it is not signed, with another key, or changed since.
+        """
+        why = None if public_key is None else why_not_signed_by(public_key, self.to_files())
+        if why is not None:
+            raise DataError(f"{who}: its {self.NOUN} {why}")
+
+    def _carrying(self, files: Files) -> Self:
+        """Return a copy that carries files which were signed."""
+        same, made = copy(self), self._made_files()
+        # A folder has another order than a zip, and the same content is to give the same bytes.
+        ordered = {name: files[name] for name in made if name in files} | files
+        object.__setattr__(same, "_signed", Signed(ordered, made))
+        return same
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
         """Write a folder of readable files, or one zip of them if the name ends in .zip.
@@ -158,7 +238,7 @@ class Parcel(ABC):
     @classmethod
     def file_names(cls) -> frozenset[str]:
         """Return the names of the files that it has, or may have."""
-        return frozenset({cls.DOCUMENT, *cls.NEEDED, *cls.OPTIONAL})
+        return frozenset({cls.DOCUMENT, *cls.NEEDED, *cls.OPTIONAL, SIGNATURE})
 
     @classmethod
     def check_place(cls, path: str | Path, *, replace: bool = False, **own: Any) -> None:

@@ -17,6 +17,7 @@ from fedmerdel.centre.state import FederationState
 from fedmerdel.centre.step import step, take_out
 from fedmerdel.centre.summaries import check_summaries, in_order, sites_used_up
 from fedmerdel.errors import CeilingWarning, DataError, OptionError
+from fedmerdel.keys import SigningKey
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.names import changed
@@ -156,7 +157,9 @@ class Federation(FederationState):
         """
         write_report(self, self.model, path, title=title, date=date, image_shape=image_shape)
 
-    def save(self, path: str | Path, *, replace: bool = False) -> None:
+    def save(
+        self, path: str | Path, *, replace: bool = False, key: SigningKey | None = None
+    ) -> None:
         """Write the federation to a folder of readable files.
 
         It holds what every site sent, and stays at the centre. Its parts ``model/`` and
@@ -168,8 +171,10 @@ class Federation(FederationState):
             Where. An earlier federation there is replaced, whole or not at all.
         replace : bool
             Replace also one that has sites, or names of clusters, which this one has not.
+        key : SigningKey, optional
+            The centre's secret key, which signs both parts; needed if the study lists keys.
         """
-        save_federation(self, self.model.to_files(), path, replace=replace)
+        save_federation(self, self.model, path, replace=replace, key=key)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fedmerdel.bundles import Files, write_folder
+from fedmerdel.bundles import write_folder
 from fedmerdel.centre.lineage import Round
 from fedmerdel.centre.place import FILE, KIND, VERSION, check_centre_place, check_kept
 from fedmerdel.centre.rounds import UNCUT, RoundState
@@ -31,9 +31,11 @@ from fedmerdel.files import (
     write_json,
     write_text,
 )
+from fedmerdel.keys import SigningKey, check_signer
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.names_file import FILE as NAMES
 from fedmerdel.model.names_file import names_for, names_text
+from fedmerdel.parcels import Parcel
 from fedmerdel.release.grid import defused
 from fedmerdel.release.reply import load_release
 from fedmerdel.study.study import Study
@@ -45,13 +47,19 @@ from fedmerdel.swap import clear_leftovers
 
 
 def save_federation(
-    federation: FederationState, model: Files, path: str | Path, *, replace: bool = False
+    federation: FederationState,
+    model: Parcel,
+    path: str | Path,
+    *,
+    replace: bool = False,
+    key: SigningKey | None = None,
 ) -> None:
-    """Write the folder, with the files of its model, whole or not at all.
+    """Write the folder, with its model, whole or not at all.
 
     An earlier one there is replaced; one with other sites, or with names that this one lacks,
-    only if it is asked for.
+    only if it is asked for. What the centre sends out is signed with its key, if there is one.
     """
+    check_signer(key, federation.study.centre_key, "the centre")
     check_centre_place(path)
     if not replace:
         check_kept(federation.sites, federation.names, path)
@@ -61,10 +69,11 @@ def save_federation(
         part.mkdir()
         for summary in federation.summaries:
             write_folder(part / "sites" / summary.site, summary.to_files())
-        write_folder(part / "model", model)
-        write_folder(part / "broadcast", federation.broadcast.to_files())
-        if federation.asked is not None:
-            write_folder(part / "asked", federation.asked.to_files())
+        sent = {"model": model, "broadcast": federation.broadcast, "asked": federation.asked}
+        for name, parcel in sent.items():
+            if parcel is not None:
+                signed = parcel if key is None else parcel.signed(key)
+                write_folder(part / name, signed.to_files())
         federation.study.save(part / "study.toml")
         write_text(part / "lineage.csv", _lineage(federation))
         if federation.names:
@@ -107,7 +116,10 @@ def load_federation(path: str | Path) -> dict[str, Any]:
         if (source / "asked").exists():
             fields["asked"] = Broadcast.load(source / "asked")
             fields["asked_divergence"] = content["asked_divergence"]
-            fields["next_round"] = _round_state(content, Broadcast.load(source / "broadcast"))
+            following = Broadcast.load(source / "broadcast")
+            for each in (fields["asked"], following):
+                each.check_study(study)
+            fields["next_round"] = _round_state(content, following)
         if _belongs(FederationState(**fields), content):
             return fields
     except DataError as error:

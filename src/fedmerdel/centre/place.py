@@ -16,6 +16,7 @@ from fedmerdel.model.names_file import FILE as NAMES
 from fedmerdel.parcels import would_lose
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
+from fedmerdel.signatures import FILE as SIGNATURE
 
 KIND = "fedmerdel federation"
 VERSION = 1
@@ -25,7 +26,7 @@ FOLDERS = {
     "sites": SiteSummary.file_names() | Reply.file_names(),
     "asked": Broadcast.file_names(),
     "broadcast": Broadcast.file_names(),
-    "model": frozenset({DOCUMENT, STUDY, SUMS, CLUSTERS, NAMES}),
+    "model": frozenset({DOCUMENT, STUDY, SUMS, CLUSTERS, NAMES, SIGNATURE}),
 }
 """What each part that is a folder may hold; sites have a folder each."""
 

@@ -39,7 +39,8 @@ def admit(study: Study, data: bytes) -> SiteSummary:
     FileError
         If it can't be read, or is too large.
     DataError
-        If its numbers are impossible, or it is of another study.
+        If its numbers are impossible, it is of another study, or its site has not signed it
+        though the study lists keys.
     """
     check_is_study(study)
     found = release_from_bytes(data)
@@ -90,13 +91,14 @@ def check_summaries(study: Study, summaries: Summaries) -> None:
 
 
 def check_summary(study: Study, summary: SiteSummary) -> None:
-    """Refuse a summary that is not of this study."""
+    """Refuse a summary that is not of this study, or not signed by its site if it must be."""
     site = f"site {summary.site!r}"
     if summary.study_hash != study.hash:
         raise DataError(
             f"{site}: its summary is of another study or another version of this one: let the "
             "site fit with this study file"
         )
+    summary.check_signed(study.key_of(summary.site), site)
     if summary.codebook != study.codebook or set(summary.sums.outcomes) != set(study.outcomes):
         raise DataError(
             f"{site}: its summary has other variables or outcomes than its study: let the site "

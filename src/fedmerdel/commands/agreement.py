@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from fedmerdel.commands.arguments import StudyFile, TableFile
+from fedmerdel.commands.arguments import KeyFile, StudyFile, TableFile
 from fedmerdel.commands.screen import count, screen, show_next
+from fedmerdel.keys import signer
 from fedmerdel.site.ledger import Ledger
 from fedmerdel.site.site_file import Approval, SiteFile
 from fedmerdel.study.policy import policy_named
@@ -31,9 +32,11 @@ def draft_site(
         int | None, typer.Option(min=0, help="Most rounds about this table; the study's.")
     ] = None,
     approve: Annotated[Approval, typer.Option(help="Who must agree before it leaves.")] = "person",
+    key: KeyFile = None,
 ) -> None:
     """Approve a study at a site: show what it asks for, and write the site's own file."""
     asked, home = Study.load(study), output.parent
+    signer(key, asked.key_of(site), f"site {site!r}")
     agreed = SiteFile(
         site,
         _seen_from(home, table),
@@ -42,6 +45,7 @@ def draft_site(
         asked.policy if weakest_policy is None else policy_named(weakest_policy),
         asked.rounds if most_rounds is None else most_rounds,
         approve,
+        None if key is None else _seen_from(home, key),
     )
     agreed.check_limits(asked)
     agreed.save(output)

@@ -32,4 +32,8 @@ ModelFolder = Annotated[
 Replace = Annotated[
     bool, typer.Option("--replace", help="Write over what is there, and lose what it has.")
 ]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option("--key", metavar="FILE", help="Your secret key, if the study lists keys."),
+]
 Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads; the result is the same.")]

@@ -9,7 +9,7 @@ import typer
 
 from fedmerdel.centre.federation import Federation, merge_sites
 from fedmerdel.centre.place import FILE, check_centre_place
-from fedmerdel.commands.arguments import ModelFolder, Replace, StudyFile
+from fedmerdel.commands.arguments import KeyFile, ModelFolder, Replace, StudyFile
 from fedmerdel.commands.screen import (
     count,
     screen,
@@ -18,6 +18,7 @@ from fedmerdel.commands.screen import (
     show_round,
 )
 from fedmerdel.errors import OptionError
+from fedmerdel.keys import signer
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.names_file import NUMBER, read_names
 from fedmerdel.release.reply import load_release
@@ -26,6 +27,9 @@ from fedmerdel.study.study import Study
 from fedmerdel.sums.search import Search
 
 CentreFolder = Annotated[Path, typer.Argument(metavar="CENTRE", help="The centre's folder.")]
+CENTRE = "the centre"
+"""What messages call it."""
+
 Output = Annotated[Path, typer.Option("-o", "--output", help="The centre's folder to write.")]
 
 
@@ -34,10 +38,12 @@ def merge(
     summaries: Annotated[list[Path], typer.Argument(metavar="SUMMARY...", help="From the sites.")],
     output: Output,
     search: Annotated[Search, typer.Option(help="How clusters are merged.")] = "auto",
+    key: KeyFile = None,
     replace: Replace = False,
 ) -> None:
     """Merge the clusters of all sites at the coordinating centre."""
     agreed = Study.load(study)
+    secret = signer(key, agreed.centre_key, CENTRE)
     check_centre_place(output)
     with screen.status(f"merging {count(len(summaries), 'site')}"):
         federation = merge_sites(agreed, [load_release(path) for path in summaries], search)
@@ -46,7 +52,7 @@ def merge(
             before = Federation.load(output)
             if before.study.hash == agreed.hash and not before.record:
                 federation = federation.named_as(before)
-        federation.save(output, replace=replace)
+        federation.save(output, replace=replace, key=secret)
     screen.print(
         f"{count(len(federation.lineage), 'local cluster')} of "
         f"{count(len(federation.sites), 'site')} became "
@@ -60,14 +66,16 @@ def step(
     centre: CentreFolder,
     replies: Annotated[list[Path], typer.Argument(metavar="REPLY...", help="From the sites.")],
     output: Output,
+    key: KeyFile = None,
     replace: Replace = False,
 ) -> None:
     """Take the sites' replies to a broadcast into the next model: one more round."""
     check_centre_place(output)
     with screen.status(f"taking in {count(len(replies), 'reply', 'replies')}"):
         last = Federation.load(centre)
+        secret = signer(key, last.study.centre_key, CENTRE)
         federation, _ = last.step([load_release(path) for path in replies])
-        federation.save(output, replace=replace)
+        federation.save(output, replace=replace, key=secret)
     show_round(federation)
     screen.print(
         f"The model is in {output / 'model'}; {output / 'broadcast'} is all that sites need for "
@@ -92,7 +100,11 @@ def describe_model(model: ModelFolder) -> None:
 
 def _open(folder: Path) -> Federation | GlobalModel:
     """Open the centre's folder or, where there is none, that of a model."""
-    return Federation.load(folder) if (folder / FILE).exists() else GlobalModel.load(folder)
+    if (folder / FILE).exists():
+        return Federation.load(folder)
+    model = GlobalModel.load(folder)
+    model.check_centre()
+    return model
 
 
 def name_clusters(
@@ -101,18 +113,24 @@ def name_clusters(
         Path | None, typer.Argument(metavar="NAMES", help="CSV with the columns cluster and name.")
     ] = None,
     single: Annotated[list[str] | None, typer.Option("--set", help="Such as 3=Stroke.")] = None,
+    key: KeyFile = None,
 ) -> None:
     """Name clusters of a model, in place; other clusters keep their names."""
     if (names is None) == (not single):
         raise OptionError("names: give either a CSV of clusters and names, or --set 3=Stroke")
     found = _open(model)
+    secret = signer(key, found.study.centre_key, CENTRE)
     given = _single_names(single or []) if names is None else read_names(names)
     try:
         found = found.named(given)
     except OptionError as error:
         where = "--set" if names is None else f"file {str(names)!r}"
         raise OptionError(f"{where}: {error}") from None
-    found.save(model, replace=True)  # it is this one, with other names
+    # It is this one, with other names.
+    if isinstance(found, Federation):
+        found.save(model, replace=True, key=secret)
+    else:
+        (found if secret is None else found.signed(secret)).save(model, replace=True)
     anew = sum(bool(name.strip()) for name in given.values())
     have = sum(map(bool, found.names))
     screen.print(

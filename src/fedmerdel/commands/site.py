@@ -9,6 +9,7 @@ from warnings import catch_warnings
 import typer
 
 from fedmerdel.commands.arguments import (
+    KeyFile,
     ModelFolder,
     Replace,
     RowsChanged,
@@ -87,6 +88,8 @@ def check(study: StudyOrSite, table: SomeTable = None) -> None:
         raise DataError("; ".join(found.problems))
     screen.print("The table fits the study. Nothing was written.")
     rest = f"{study} {table} --site NAME" if here.ledger is None else f"{study}"
+    if here.ledger is None and here.study.site_keys:
+        rest += " --key FILE"
     show_next(f"fedmerdel fit {rest} -o FOLDER")
 
 
@@ -95,12 +98,13 @@ def fit(
     output: Output,
     table: SomeTable = None,
     site: SiteName = None,
+    key: KeyFile = None,
     threads: Threads = 1,
     replace: Replace = False,
     rows_changed: RowsChanged = False,
 ) -> None:
     """Fit this site's rows and write what may leave: a folder to review and send."""
-    here = open_site(study, table, site)
+    here = open_site(study, table, site, key)
     SiteSummary.check_place(output, replace=replace, site=here.name, study_hash=here.study.hash)
     released = prepare_fit_of(here, rows_changed, n_jobs=threads, verbose=screen.is_terminal)
     released.summary.save(output, replace=replace)
@@ -135,12 +139,13 @@ def reply(
     output: Output,
     table: SomeTable = None,
     site: SiteName = None,
+    key: KeyFile = None,
     threads: Threads = 1,
     replace: Replace = False,
     rows_changed: RowsChanged = False,
 ) -> None:
     """Reply to a broadcast: count this site's rows in its clusters, to make them better."""
-    here = open_site(study, table, site)
+    here = open_site(study, table, site, key)
     Reply.check_place(output, replace=replace, site=here.name, study_hash=here.study.hash)
     sent = Broadcast.load(broadcast)
     with screen.status("counting"):

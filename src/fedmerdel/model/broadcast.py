@@ -100,12 +100,13 @@ class Broadcast(Parcel):
         return digest.hexdigest()[:16]
 
     def check_study(self, study: Study) -> None:
-        """Refuse a broadcast of another study than the one at hand.
+        """Refuse a broadcast of another study than the one at hand, or of another centre.
 
         Raises
         ------
         DataError
-            If it is of another study, or of other variables.
+            If it is of another study, or of other variables, or not signed by the centre where
+            the study lists keys.
         """
         if self.study_hash != study.hash or self.levels != level_names(study.codebook):
             raise DataError(
@@ -122,8 +123,9 @@ class Broadcast(Parcel):
             raise DataError(
                 "the broadcast selects variables, and the study does not, or vice versa"
             )
+        self.check_signed(study.centre_key, "the centre")
 
-    def to_files(self) -> Files:
+    def _made_files(self) -> Files:
         """Return the content of each file by its name."""
         columns = [self.eps, self.clusters.log_levels.T, self.cuts.direction.T]
         weights = [0.0, *self.clusters.log_weights, *self.cuts.offset]
@@ -145,8 +147,8 @@ class Broadcast(Parcel):
         }
 
     @classmethod
-    def from_files(cls, files: Files) -> Self:
-        """Read what `to_files` returned, if nothing of it was changed."""
+    def _from_made_files(cls, files: Files) -> Self:
+        """Read what `_made_files` returned, if nothing of it was changed."""
         content = cls._read_document(files)
         try:
             K = int(content["n_clusters"])

@@ -123,13 +123,13 @@ class GlobalModel(ModelState, Parcel):
         """Draw rows from the clusters: values of the codebook, and the cluster of each."""
         return sample(self, n_rows, random_state)
 
-    def to_files(self) -> Files:
+    def _made_files(self) -> Files:
         """Return the content of each file by its name."""
         return {self.DOCUMENT: self._document_bytes(model_document(self)), **model_sheets(self)}
 
     @classmethod
-    def from_files(cls, files: Files) -> Self:
-        """Read what `to_files` returned."""
+    def _from_made_files(cls, files: Files) -> Self:
+        """Read what `_made_files` returned."""
         content = cls._read_document(files)
         try:
             return cls(**read_model(content, files))
@@ -137,6 +137,16 @@ class GlobalModel(ModelState, Parcel):
             raise
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
             raise FileError(damaged(cls.DOCUMENT, "or was changed")) from None
+
+    def check_centre(self) -> None:
+        """Refuse a model that the centre has not signed, if its study lists keys.
+
+        Raises
+        ------
+        DataError
+            If it is not signed by the centre, or was changed since.
+        """
+        self.check_signed(self.study.centre_key, "the centre")
 
     @staticmethod
     def _loses(earlier: tuple[str, ...], new: tuple[str, ...]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, ClassVar, Self
@@ -30,6 +29,7 @@ from fedmerdel.release.sheets import (
 )
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
+from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.sums import Sums
 
@@ -141,7 +141,7 @@ class SiteSummary(Parcel):
             return known
         return Policy(account.policy or CUSTOM, account.threshold, account.rounding, "its file")
 
-    def to_files(self) -> Files:
+    def _made_files(self) -> Files:
         """Return the content of each file by its name."""
         check_site_name(self.site)
         sums, n_clusters = self.sums, self.n_clusters
@@ -167,8 +167,8 @@ class SiteSummary(Parcel):
         return {self.DOCUMENT: document, **{name: text.encode() for name, text in texts.items()}}
 
     @classmethod
-    def from_files(cls, files: Files) -> Self:
-        """Read what `to_files` returned."""
+    def _from_made_files(cls, files: Files) -> Self:
+        """Read what `_made_files` returned."""
         document = cls._read_document(files)
         if set(document) != set(cls.ENTRIES):
             raise FileError(
@@ -304,17 +304,3 @@ def selected_names(codebook: Codebook, inclusion: FloatArray | None) -> tuple[st
     if inclusion is None:
         return None
     return tuple(name for name, c in zip(codebook.names, inclusion, strict=True) if c > 0.5)
-
-
-def check_site_name(site: str) -> None:
-    """Refuse a name that no folder could have.
-
-    Raises
-    ------
-    DataError
-        If it is empty, "." or "..", starts or ends with a space, or has a path separator or
-        a control character.
-    """
-    fits = isinstance(site, str) and site not in ("", ".", "..") and site == site.strip()
-    if not fits or re.search(r"[/\\:\x00-\x1f\x7f]", site):
-        raise DataError(f"site {site!r}: give a name that a folder can have, such as 'leeds'")

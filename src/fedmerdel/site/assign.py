@@ -99,8 +99,9 @@ def site_expectations(model: GlobalModel, rows: PackedRows, workers: Workers) ->
 
 
 def _model(given: Any) -> GlobalModel:
-    """Return a model, or that of a federation, which has it."""
+    """Return a model, or that of a federation, which has it; refuse one of another centre."""
     model = getattr(given, "model", given)
     if not isinstance(model, GlobalModel):
         raise OptionError("model: give a GlobalModel, such as federation.model")
+    model.check_centre()
     return model

@@ -17,12 +17,13 @@ from fedmerdel.records.packing import PackedRows
 from fedmerdel.release.mechanism import People
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.protection import protect
-from fedmerdel.release.summary import SiteSummary, check_site_name, selected_names
+from fedmerdel.release.summary import SiteSummary, selected_names
 from fedmerdel.site.local_fit import LocalFit, count_fit, fit_in_batches
 from fedmerdel.site.people import count_outcomes, count_people
 from fedmerdel.site.release import Release, summary_fields
 from fedmerdel.site.site_table import open_site_table, site_outcomes, site_weights, study_rows
 from fedmerdel.study.priors import study_prior
+from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.study.study import Study, check_is_study
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.components import used_up
@@ -85,6 +86,7 @@ def prepare_release(
     # Before the work, not after.
     check_is_study(study)
     check_site_name(site)
+    study.key_of(site)
     threads = thread_count(n_jobs)
     opened = open_site_table(table)
     rows = study_rows(study, opened, site_weights(study, opened, sample_weight))

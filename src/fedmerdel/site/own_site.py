@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedmerdel.errors import DataError, OptionError
+from fedmerdel.keys import signer
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.records.tables import Readable
@@ -42,12 +43,15 @@ class Site:
         Its table of rows.
     agreed : SiteFile or None
         What it has agreed to; None for a site without such a file, which has no ledger.
+    key : Path or None
+        The file of its secret key, which signs what leaves; needed if the study lists keys.
     """
 
     name: str
     study: Study
     table: Path
     agreed: SiteFile | None = field(default=None, repr=False)
+    key: Path | None = None
 
     @classmethod
     def load(cls, path: str | Path) -> Site:
@@ -61,7 +65,7 @@ class Site:
             If the study is not the one that was approved, or asks for more than is agreed to.
         """
         agreed = SiteFile.load(path)
-        return cls(agreed.name, agreed.approved_study(), agreed.table, agreed)
+        return cls(agreed.name, agreed.approved_study(), agreed.table, agreed, agreed.key)
 
     @property
     def ledger(self) -> Ledger | None:
@@ -145,8 +149,10 @@ def _released(
     broadcast: Broadcast | None,
     rows_changed: bool,
 ) -> Release:
+    # Before the work, not after.
+    key = signer(site.key, site.study.key_of(site.name), f"site {site.name!r}")
     if site.agreed is None or site.ledger is None:
-        return make(open_site_table(site.table))
+        return make(open_site_table(site.table)).signed(key)
     # Of the bytes before they are read: rows that change meanwhile are another table's.
     digest = table_digest(site.table)
     opened = open_site_table(site.table)
@@ -171,22 +177,22 @@ def _released(
     limits = site.study.rounds, site.agreed.most_rounds
     # Before the work, and once more when it is written down: another process may be at work.
     check_release(site.ledger.entries(), entry(None), *limits)
-    released = make(opened)
+    released = make(opened).signed(key)
     site.ledger.add(entry(released), *limits)
     return released
 
 
-def open_site(study: Path, table: Path | None, name: str | None) -> Site:
+def open_site(study: Path, table: Path | None, name: str | None, key: Path | None = None) -> Site:
     """Open a site by its own file, or by single arguments, without limits and ledger."""
     if is_site_file(study):
-        if table is not None or name is not None:
+        if (table, name, key) != (None, None, None):
             raise OptionError(
-                f"{str(study)!r} is a site's file, and says table and name: leave TABLE and --site "
-                "out"
+                f"{str(study)!r} is a site's file, and says table, name and key: leave TABLE, "
+                "--site and --key out"
             )
         return Site.load(study)
     if table is None:
         raise OptionError("TABLE: give the table of rows; or a site's file in place of STUDY")
     if name is None:
         raise OptionError("--site: give the name of this site; or a site's file in place of STUDY")
-    return Site(name, Study.load(study), table)
+    return Site(name, Study.load(study), table, key=key)

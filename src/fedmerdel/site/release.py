@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from fedmerdel.keys import SigningKey
 from fedmerdel.release.account import Changes
 from fedmerdel.release.protection import Protected
 from fedmerdel.release.summary import SiteSummary
@@ -23,6 +24,10 @@ class Release(NamedTuple):
 
     summary: SiteSummary
     changes: Changes
+
+    def signed(self, key: SigningKey | None) -> Release:
+        """Return it with what leaves signed, if there is a key."""
+        return self if key is None else self._replace(summary=self.summary.signed(key))
 
 
 def summary_fields(

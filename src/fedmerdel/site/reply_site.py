@@ -17,12 +17,12 @@ from fedmerdel.release.mechanism import MoveSums, People
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.protection import protect
 from fedmerdel.release.reply import Reply
-from fedmerdel.release.summary import check_site_name
 from fedmerdel.site.local_fit import count_clusters
 from fedmerdel.site.people import count_outcomes, count_people
 from fedmerdel.site.release import Release, summary_fields
 from fedmerdel.site.site_table import open_site_table, site_outcomes, site_weights, study_rows
 from fedmerdel.study.priors import study_prior
+from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.study.study import Study, check_is_study
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.prior import Prior
@@ -84,6 +84,7 @@ def prepare_reply(
     check_is_study(study)
     broadcast.check_study(study)
     check_site_name(site)
+    study.key_of(site)
     threads = thread_count(n_jobs)
     opened = open_site_table(table)
     rows = study_rows(study, opened, site_weights(study, opened, sample_weight))

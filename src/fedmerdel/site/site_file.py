@@ -12,8 +12,8 @@ from typing import Any, Literal, get_args
 
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.files import check_place, read_plain, write_text
-from fedmerdel.release.summary import check_site_name
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy, custom_policy, policy_named
+from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.study.study import Study
 from fedmerdel.study.study_file import toml_document
 from fedmerdel.study.study_text import quoted
@@ -41,6 +41,8 @@ weakest_policy = {policy}
 most_rounds = {rounds}
 # Who must agree before anything leaves: "person" or "nobody".
 approve = {approve}
+# The secret key that signs what leaves, if the study lists keys.
+{key}
 """
 
 
@@ -64,6 +66,8 @@ class SiteFile:
         Replies that may leave about this table, of all studies together.
     approve : {"person", "nobody"}
         Who must agree before anything leaves.
+    key : Path or None
+        The file of the secret key that signs what leaves.
     home : Path
         The folder of this file, in which the ledger is.
     """
@@ -75,6 +79,7 @@ class SiteFile:
     weakest_policy: Policy
     most_rounds: int = 0
     approve: Approval = "person"
+    key: Path | None = None
     home: Path = field(default=Path(), repr=False)
 
     @classmethod
@@ -123,6 +128,7 @@ class SiteFile:
             policy=policy,
             rounds=self.most_rounds,
             approve=quoted(self.approve),
+            key='# key = "…"' if self.key is None else f"key = {quoted(str(self.key))}",
         )
         write_text(path, text)
 
@@ -166,13 +172,13 @@ def is_site_file(path: str | Path) -> bool:
 def _entries(given: dict[str, Any], home: Path) -> dict[str, Any]:
     needed = ("name", "table", "study", "approved", "weakest_policy")
     for key in given:
-        if key not in (*needed, "most_rounds", "approve"):
+        if key not in (*needed, "most_rounds", "approve", "key"):
             raise DataError(f"unknown entry {key!r}")
     for key in needed:
         if key not in given:
             raise DataError(f"there is no {key!r}: add it")
-    for key in ("name", "table", "study", "approved"):
-        if not isinstance(given[key], str) or not given[key]:
+    for key in ("name", "table", "study", "approved", "key"):
+        if key in given and not (isinstance(given[key], str) and given[key]):
             raise DataError(f"{key}: give a text that is not empty")
     check_site_name(given["name"])
     rounds = given.get("most_rounds", 0)
@@ -185,6 +191,7 @@ def _entries(given: dict[str, Any], home: Path) -> dict[str, Any]:
         **given,
         "table": home / given["table"],
         "study": home / given["study"],
+        "key": home / given["key"] if "key" in given else None,
         "weakest_policy": _policy(given["weakest_policy"]),
     }
 

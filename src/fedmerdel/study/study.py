@@ -17,6 +17,7 @@ from fedmerdel.files import write_text
 from fedmerdel.study.codebook import Codebook, Missing, check_no_missing_level
 from fedmerdel.study.level_prior import checked_prior, chosen_way
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
+from fedmerdel.study.site_keys import checked_keys
 from fedmerdel.study.study_file import FORMAT, SECTION_OF, read_study, study_bytes
 from fedmerdel.study.study_text import study_text
 from fedmerdel.sums.components import (
@@ -87,6 +88,12 @@ class Study:
         What people call a variable. Kept as pairs, in the order of the codebook.
     seed : int, default=0
         Makes a fit the same every time.
+    centre_key : str or None, default=None
+        The centre's public key, as ``fedmerdel key`` shows it. With keys, what is sent must be
+        signed by who made it, and anything else is refused.
+    site_keys : mapping of str to str, or pairs of these, default=()
+        The public key of each site by its name: of all that take part, or of none. Kept as
+        pairs, in the order of the names.
 
     Raises
     ------
@@ -115,6 +122,8 @@ class Study:
     weight: str | None = None
     labels: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
     seed: int = 0
+    centre_key: str | None = None
+    site_keys: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what no site could work with; lists become tuples, and numbers plain."""
@@ -149,6 +158,7 @@ class Study:
             if getattr(self, field) is not None:
                 _check_text(field, getattr(self, field))
         self._set("labels", self._checked_labels())
+        self._set("site_keys", checked_keys(self.centre_key, self.site_keys))
         self._check_columns()
         self._check_characters()
 
@@ -180,6 +190,8 @@ class Study:
             "weight": self.weight,
             "seed": self.seed,
         }
+        if self.site_keys:  # without keys, a study has the hash that it had before there were any
+            content["keys"] = [self.centre_key, dict(self.site_keys)]
         # ASCII and sorted, with Python's shortest text of each float: the same anywhere.
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -192,6 +204,23 @@ class Study:
     def label(self, variable: str) -> str:
         """Return what people call a variable: its label, or its name if it has none."""
         return dict(self.labels).get(variable, variable)
+
+    def key_of(self, site: str) -> str | None:
+        """Return the public key that a site must sign with; None if the study lists no keys.
+
+        Raises
+        ------
+        DataError
+            If it lists keys of others only: the site can't take part.
+        """
+        if not self.site_keys:
+            return None
+        if site not in dict(self.site_keys):
+            raise DataError(
+                f"site {site!r} is not among the sites whose keys the study lists: check its name, "
+                "or agree on a study that lists its key"
+            )
+        return dict(self.site_keys)[site]
 
     def to_text(self) -> str:
         """Return the TOML text that `save` writes."""
@@ -272,6 +301,7 @@ class Study:
         texts = [self.name, self.policy.source, self.row_id or "", self.weight or ""]
         texts += self.outcomes
         texts += dict(self.labels).values()
+        texts += dict(self.site_keys)
         for variable in self.codebook.variables:
             texts += [variable.name, *variable.levels]
         if any("\ud800" <= character <= "\udfff" for text in texts for character in text):

@@ -30,12 +30,15 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "disclosure": ("policy", "threshold", "rounding", "source", "rounds", "site_shares"),
     "table": ("row_id", "weight", "outcomes"),
+    "keys": ("centre", "sites"),
     "variable": ("name", "label", "kind", "levels"),
 }
 """What each section may hold."""
 
 SECTION_OF: dict[str, str] = {
     "labels": "variable",
+    "centre_key": "keys",
+    "site_keys": "keys",
     **{key: section for section in KEYS if section != "variable" for key in KEYS[section]},
 }
 """The section in which each field of a study is set."""
@@ -81,6 +84,9 @@ def read_study(content: bytes, where: str) -> dict[str, Any]:
     for key in ("rounds", "site_shares"):
         if key in disclosure:
             arguments[key] = disclosure.pop(key)
+    for key, field in (("centre", "centre_key"), ("sites", "site_keys")):
+        if key in document["keys"]:
+            arguments[field] = document["keys"][key]
     if disclosure:
         arguments["policy"] = _read_policy(disclosure, f"{where}: section [disclosure]")
     return arguments

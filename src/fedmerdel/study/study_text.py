@@ -72,6 +72,11 @@ _WORDS: dict[str, str] = {
         "Column of row weights, such as survey weights; all sites have it. Leave out if none."
     ),
     "outcomes": "Columns counted in each cluster, such as death, not used to find it.",
+    "centre": (
+        "Public key of the centre, as `fedmerdel key` shows it. With keys, nothing is taken that "
+        "is not signed by who made it. Leave out if none."
+    ),
+    "sites": "Public key of each site, by its name: of all that take part, or of none.",
 }
 
 _VARIABLE_WORDS = """\
@@ -103,6 +108,8 @@ def study_text(codebook: Codebook, policy: Policy, fields: Mapping[str, Any]) ->
         "format": FORMAT,
         "laps": laps,
         "prior": _by_variable(fields["prior"], codebook),
+        "centre": fields["centre_key"],
+        "sites": fields["site_keys"],
     }
     lines = [_HEAD]
     for section, keys in KEYS.items():
@@ -113,6 +120,9 @@ def study_text(codebook: Codebook, policy: Policy, fields: Mapping[str, Any]) ->
             if key not in shown:  # of a custom policy
                 continue
             value = shown[key]
+            if key == "sites":
+                lines += _site_lines(value)
+                continue
             lines.append(f"# {_WORDS[key]}")
             if key == "policy" and value != CUSTOM:
                 lines.append(f"# {value}: {policy.source}.")
@@ -127,6 +137,14 @@ def study_text(codebook: Codebook, policy: Policy, fields: Mapping[str, Any]) ->
             lines.append(f"label = {_written(labels[variable.name])}")
         lines += [f"kind = {_written(variable.kind)}", f"levels = {_written(variable.values)}", ""]
     return "\n".join(lines)
+
+
+def _site_lines(keys: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the lines of the sites' keys: a section of its own, where there are any."""
+    words = f"# {_WORDS['sites']}"
+    if not keys:
+        return [words, "# [keys.sites]", '# NAME = "…"']
+    return ["", "[keys.sites]", words, *(f"{quoted(s)} = {quoted(key)}" for s, key in keys)]
 
 
 def _by_variable(prior: Expected, codebook: Codebook) -> str | list[Sequence[float]]:

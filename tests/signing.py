@@ -1,0 +1,61 @@
+"""Keys for the tests, the same each time, and a federation whose parcels are signed with them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fedmerdel import (
+    Broadcast,
+    Federation,
+    GlobalModel,
+    Reply,
+    SigningKey,
+    SiteSummary,
+    Study,
+    fit_site,
+    merge_sites,
+    reply_site,
+)
+from fedmerdel.parcels import Parcel
+from tests.parcels import TABLES
+from tests.site_tables import study
+
+
+def key(number: int) -> SigningKey:
+    """A key that is always the same, and no secret."""
+    return SigningKey(Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32))
+
+
+CENTRE, STRANGER = key(100), key(200)
+SITES = {site: key(number) for number, site in enumerate(TABLES)}
+LISTED: dict[str, Any] = {
+    "centre_key": CENTRE.public,
+    "site_keys": {site: each.public for site, each in SITES.items()},
+}
+
+
+class SignedSent(NamedTuple):
+    """A federation of two sites whose study lists keys, and all that has travelled for it."""
+
+    study: Study
+    summaries: dict[str, SiteSummary]
+    federation: Federation
+    broadcast: Broadcast
+    model: GlobalModel
+    replies: dict[str, Reply]
+
+    def parcel(self, kind: type[Parcel]) -> Any:
+        known = (self.summaries["hull"], self.replies["hull"], self.broadcast, self.model)
+        return next(each for each in known if type(each) is kind)
+
+
+def signed_sent(**options: Any) -> SignedSent:
+    agreed = study(outcomes=("died",), **LISTED, **options)
+    summaries = {s: fit_site(agreed, t, s).signed(SITES[s]) for s, t in TABLES.items()}
+    federation = merge_sites(agreed, summaries.values())
+    broadcast = federation.broadcast.signed(CENTRE)
+    replies = {s: reply_site(agreed, broadcast, t, s).signed(SITES[s]) for s, t in TABLES.items()}
+    model = federation.model.signed(CENTRE)
+    return SignedSent(agreed, summaries, federation, broadcast, model, replies)
