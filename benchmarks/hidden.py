@@ -25,6 +25,8 @@ from fedmerdel import (
     score_samples,
     simulate,
 )
+from fedmerdel.centre.prior import centre_prior
+from fedmerdel.sums.merging import local_clusters, merged_sums
 
 POLICY = "opensafely"
 SEEDS = range(3)
@@ -60,7 +62,10 @@ def run() -> Report:
 
 def unfilled(federation: Federation) -> GlobalModel:
     """Return the model as it would be with zeros taken for none."""
-    return replace(federation.model, sums=federation.released_sums, prior=federation.released_prior)
+    told = local_clusters([summary.sums for summary in federation.summaries])
+    sums = merged_sums(told, list(federation.groups))
+    prior = centre_prior(federation.study, federation.n_components, sums.S)
+    return replace(federation.model, sums=sums, prior=prior)
 
 
 def _simulated(seed: int) -> tuple[float, float, float, float]:
