@@ -53,6 +53,7 @@ NAMES = [
     "SigningKey",
     "SimulatedTable",
     "Site",
+    "SiteFile",
     "SiteSummary",
     "Stability",
     "Study",

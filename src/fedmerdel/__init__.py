@@ -45,6 +45,7 @@ from fedmerdel.site.check import Check
 from fedmerdel.site.fit_site import fit_site
 from fedmerdel.site.own_site import Site
 from fedmerdel.site.reply_site import reply_site
+from fedmerdel.site.site_file import SiteFile
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import Policy, custom_policy, policy_named
 from fedmerdel.study.study import Study
@@ -99,6 +100,7 @@ __all__ = [
     "SigningKey",
     "SimulatedTable",
     "Site",
+    "SiteFile",
     "SiteSummary",
     "Stability",
     "Study",
