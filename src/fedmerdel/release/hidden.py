@@ -127,21 +127,18 @@ def _with_silent(
 ) -> tuple[FloatArray, FloatArray]:
     """Return T and S with the rows that clusters have of which nothing is told.
 
-    All of them are in the rest, and it shares its rows at each level with them by what is
-    expected of each, T phi: one EM step for counts that were summed.
+    All of them are in the rest, and have the share of its rows that is expected of each, with the
+    levels that are known of it: sharing the rest's levels out too would teach such a cluster
+    whatever the others hide.
     """
     T, S = stats.T.copy(), stats.S.copy()
-    group = np.append(np.flatnonzero(T == 0), rest)
-    if len(group) == 1:
+    silent = np.flatnonzero(T == 0)
+    if not len(silent):
         return T, S
-    weights = theta.log_weights[group]
-    mean = np.exp(weights - np.logaddexp.reduce(weights))[:, None] * phi[group]
-    shared = S[rest] * mean / np.maximum(mean.sum(axis=0), TINY)
-    # Every variable has its own opinion of how many rows are whose.
-    totals = level_totals(S[rest], offsets)
-    known = np.add.reduceat(totals > 0, offsets[:-1]) > 0
-    rows = np.add.reduceat(shared, offsets[:-1], axis=1) / np.maximum(totals[offsets[:-1]], TINY)
-    part = rows[:, known].mean(axis=1) if known.any() else mean.sum(axis=1) / mean.sum()
-    T[group] = stats.T[rest] * part
-    S[group] = level_means(shared, offsets) * part[:, None] * totals
+    weights = theta.log_weights[np.append(silent, rest)]
+    part = np.exp(weights - np.logaddexp.reduce(weights))
+    observed = level_totals(S[rest], offsets)
+    left = level_means(np.maximum(S[rest] - part[:-1] @ phi[silent] * observed, 0.0), offsets)
+    T[silent], S[silent] = T[rest] * part[:-1], part[:-1, None] * phi[silent] * observed
+    T[rest], S[rest] = T[rest] * part[-1], part[-1] * left * observed
     return T, S
