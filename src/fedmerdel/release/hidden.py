@@ -26,10 +26,13 @@ from scipy.special import gammaln, xlogy
 from fedmerdel.study.policy import Policy
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
-from fedmerdel.sums.levels import level_means, level_totals
+from fedmerdel.sums.levels import level_means, level_totals, sum_levels
 from fedmerdel.sums.sums import Sums
 
 TINY = 1e-300
+
+OPINIONS = 5
+"""Steps of EM to how many rows a cluster has of which nothing is told."""
 
 TILTS = 10
 """Steps to the tilt that makes expected rows sum to those that there are: they settle in fewer."""
@@ -127,17 +130,23 @@ def _with_silent(
 ) -> tuple[FloatArray, FloatArray]:
     """Return T and S with the rows that clusters have of which nothing is told.
 
-    All of them are in the rest, and have the share of its rows that is expected of each, with the
-    levels that are known of it: sharing the rest's levels out too would teach such a cluster
+    All of them are in the rest. How many they are is the mean of what each variable makes of it,
+    by EM: the rest's rows at a level are shared out by what is expected of each cluster, T phi.
+    Which levels they have is as it is known: sharing these out too would teach such a cluster
     whatever the others hide.
     """
     T, S = stats.T.copy(), stats.S.copy()
     silent = np.flatnonzero(T == 0)
     if not len(silent):
         return T, S
-    weights = theta.log_weights[np.append(silent, rest)]
+    group = np.append(silent, rest)
+    weights = theta.log_weights[group]
     part = np.exp(weights - np.logaddexp.reduce(weights))
     observed = level_totals(S[rest], offsets)
+    for _ in range(OPINIONS):
+        mean = part[:, None] * phi[group]
+        shared = level_means(S[rest], offsets) * mean / np.maximum(mean.sum(axis=0), TINY)
+        part = sum_levels(shared, offsets).mean(axis=1)
     left = level_means(np.maximum(S[rest] - part[:-1] @ phi[silent] * observed, 0.0), offsets)
     T[silent], S[silent] = T[rest] * part[:-1], part[:-1, None] * phi[silent] * observed
     T[rest], S[rest] = T[rest] * part[-1], part[-1] * left * observed
