@@ -110,7 +110,6 @@ CONSTANTS = tuple(
         ("centre.run", "QUIET_ROUNDS", (2, 24), "rounds"),
         ("centre.filling", "STEPS", (1, 40), "hidden"),
         ("release.hidden", "TILTS", (1, 40), "hidden"),
-        ("release.hidden", "OPINIONS", (1, 20), "hidden"),
         ("site.assign", "KAPPA", (0.01, 100.0), "sites"),
         ("site.assign", "WEIGHT_PASSES", (1, 80), "sites"),
         ("estimators.batches", "ROWS_PER_BATCH", (1250, 20_000), "batches"),
