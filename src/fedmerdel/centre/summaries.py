@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fedmerdel.centre.copies import check_copies
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.release.mechanisms import mechanism_for
@@ -112,6 +113,7 @@ def check_summaries(study: Study, summaries: Summaries) -> None:
     for first, second in pairwise(summaries):
         if first.site == second.site:
             raise DataError(f"site {first.site!r} is there twice: keep one of its summaries")
+    check_copies(summaries)
 
 
 def check_summary(study: Study, summary: SiteSummary) -> None:

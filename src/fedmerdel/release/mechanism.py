@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from math import log
 from typing import NamedTuple
 
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
@@ -155,6 +156,11 @@ class Mechanism(ABC):
     @abstractmethod
     def smallest(self) -> int:
         """The smallest count but zero that can be met, which a 0 is under; 0 is no rule."""
+
+    @property
+    def nats(self) -> float:
+        """Steps in which sums of logarithms are told, in nats: as many rows shared by two."""
+        return self.smallest * log(2.0)
 
     @property
     @abstractmethod

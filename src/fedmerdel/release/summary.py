@@ -13,6 +13,7 @@ from fedmerdel.bundles import Files, decoded
 from fedmerdel.errors import DataError, FileError
 from fedmerdel.parcels import Parcel
 from fedmerdel.release.account import Account
+from fedmerdel.release.bounds import Unknown, impossible_overlap, unknown
 from fedmerdel.release.cells import DUST, all_cells, wrong_arrays
 from fedmerdel.release.mechanism import Mechanism, MoveSums
 from fedmerdel.release.mechanisms import mechanism_for
@@ -131,6 +132,11 @@ class SiteSummary(Parcel):
         if known and (known.threshold, known.rounding) == (account.threshold, account.rounding):
             return known
         return Policy(account.policy or CUSTOM, account.threshold, account.rounding, "its file")
+
+    @property
+    def unknown(self) -> Unknown:
+        """What the released sums leave open."""
+        return unknown(self.sums, self.mechanism, self.account.withheld)
 
     def to_files(self) -> Files:
         """Return the content of each file by its name."""
@@ -281,7 +287,8 @@ class SiteSummary(Parcel):
         # Whatever the file says of the smallest count, it follows from the rule.
         if self.account.smallest != mechanism.smallest:
             return f"its smallest count is not that of policy {self.account.policy!r}"
-        return mechanism.broken(all_cells(self.sums, self.codebook.level_offsets), self.moves)
+        broken = mechanism.broken(all_cells(self.sums, self.codebook.level_offsets), self.moves)
+        return broken or impossible_overlap(self.sums, self.unknown)
 
 
 def selected_names(codebook: Codebook, inclusion: FloatArray | None) -> tuple[str, ...] | None:
