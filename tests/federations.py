@@ -144,6 +144,18 @@ def summary_of(
     return SiteSummary(**summary_fields(study, site, out, selected))
 
 
+def evenly_shared(
+    n_clusters: int, nats: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """h and Q of clusters each two of which have some rows by half, and no row is in three.
+
+    Such a row adds ln 2 to their overlap, and half of it to -h of each.
+    """
+    blurred = np.sqrt(rng.exponential(1.0, n_clusters))
+    Q = np.triu(rng.exponential(nats, (n_clusters, n_clusters)) * np.outer(blurred, blurred), 1)
+    return -(Q + Q.T).sum(axis=1) / 2, Q + Q.T
+
+
 few_sites = st.integers(1, 4)
 
 

@@ -51,11 +51,12 @@ def as_reply(summary: SiteSummary, seed: int, **changed: Any) -> Reply:
     """A reply with a summary's sums, and drawn numbers of what else it tells."""
     rng, (T, S) = np.random.default_rng(seed), summary.sums[:2]
     share = rng.random(len(T))
-    halves = FirstHalves(T * share, S * share[:, None], rng.exponential(9.0, len(T)))
+    blur = rng.random(len(T)) * T * np.minimum(share, 1 - share)
+    halves = FirstHalves(T * share, S * share[:, None], blur)
     fields = {field.name: getattr(summary, field.name) for field in dataclasses.fields(summary)}
     more = {
         "broadcast": f"{seed:x}",
         "evidence": -rng.exponential(1e4),
-        "moves": MoveSums(halves, -rng.exponential(9.0, len(T))),
+        "moves": MoveSums(halves, -700.0 * T),  # of rows that are wholly in their clusters
     }
     return Reply(**fields, **{**more, **changed})

@@ -17,7 +17,7 @@ from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.study.study import Study
 from fedmerdel.sums.sums import OutcomeCounts, Sums
-from tests.federations import summary_of
+from tests.federations import evenly_shared, summary_of
 from tests.page_tree import Element, parsed
 from tests.round_trips import made as made_rows
 from tests.round_trips import play
@@ -81,8 +81,8 @@ def made_federation(
         votes = None
         if study.variable_selection:
             votes = tuple(name for name in codebook.names if rng.random() < 0.9)
-        S, h = _counts(T, parts, own, rng), -rng.exponential(9.0, len(T))
-        sums = Sums(T.astype(float), S, h, _overlap(len(T), rng))
+        S = _counts(T, parts, own, rng)
+        sums = Sums(T.astype(float), S, *evenly_shared(len(T), 0.5, rng))
         summaries.append(summary_of(study, site, sums, told, votes))
         clusters.append(own)
     groups, rows = _groups(summaries, np.concatenate(clusters), n_clusters)
@@ -102,11 +102,6 @@ def _counts(
         return np.stack([known - yes, yes], axis=2).reshape(len(T), -1).astype(float)
     known = rng.binomial(T, 0.97)
     return np.hstack([rng.multinomial(known, part[own]) for part in parts]).astype(float)
-
-
-def _overlap(n_clusters: int, rng: np.random.Generator) -> np.ndarray:
-    Q = np.triu(rng.exponential(0.5, (n_clusters, n_clusters)), 1)
-    return Q + Q.T
 
 
 def _groups(
@@ -163,7 +158,8 @@ class Shown(NamedTuple):
 
 def page_of(federation: Federation, **options: Any) -> str:
     """The page of a federation as text."""
-    return federation_page(federation, federation.model, **{"date": DATE, **options})
+    plain = {"date": DATE, "doubts": federation.doubts}
+    return federation_page(federation, federation.model, **{**plain, **options})
 
 
 def own_page_of(model: GlobalModel, **options: Any) -> str:

@@ -60,15 +60,15 @@ def refused(error: type[FedMerDelError], *words: str) -> Iterator[None]:
 
 
 def made(*sites: str, seed: int = 1) -> Federation:
-    """Three sites with clusters of two kinds, deaths counted."""
+    """Sites with clusters of two kinds, each a row more in both than the last; deaths counted."""
     study = made_study(np.full(16, 2), outcomes=("death",), seed=seed)
     one, two = [0.9, 0.9, 0.1, 0.1] * 4, [0.1, 0.1, 0.9, 0.8] * 4
     deaths = {"death": OutcomeCounts(np.array([3.0, 20.0]), np.array([30.0, 60.0]))}
-    stats = binary([one, two], [33.3, 61.7])
-    return merge_sites(
-        study,
-        [summary_of(study, s, stats, deaths) for s in sites or ("hull", "leeds")],
-    )
+    sent = [
+        summary_of(study, site, binary([one, two], [33.3 + b, 61.7 + b]), deaths)
+        for b, site in enumerate(sites or ("hull", "leeds"))
+    ]
+    return merge_sites(study, sent)
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -13,7 +13,7 @@ from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.sums.prior import uniform_prior
 from fedmerdel.sums.sums import OutcomeCounts, Sums
-from tests.federations import everyone
+from tests.federations import evenly_shared, everyone
 
 FILES = ["README.txt", "counts.csv", "overlap.csv", "summary.json"]
 
@@ -38,11 +38,9 @@ def make(
         shares = rng.dirichlet(np.ones(L + 1), n_clusters) * np.append(np.ones(L), missing)
         parts.append((shares / shares.sum(axis=1, keepdims=True))[:, :L] * T[:, None])
     S = np.concatenate(parts, axis=1)
-    Q = rng.exponential(20.0, (n_clusters, n_clusters))
-    Q = np.triu(Q, 1) + np.triu(Q, 1).T
     counts = {name: OutcomeCounts(T * rng.uniform(0, 0.2), T * 0.9) for name in outcomes}
     prior = uniform_prior(codebook.n_levels, 0.01, 20)
-    sums = Sums(T, S, -rng.exponential(50.0, n_clusters), Q, counts)
+    sums = Sums(T, S, *evenly_shared(n_clusters, 20.0, rng), counts)
     out = protect(sums, everyone(sums), prior, POLICIES[policy])
     return SiteSummary(
         study_hash="0123abcd",

@@ -31,6 +31,10 @@ SEARCHES: list[Search] = ["auto", "exact", "tree", "greedy", "random"]
     criterion=st.sampled_from(["correlation", "kl", "bhattacharyya"]),
     at=st.integers(0, 3),
 )
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedmerdel.errors.OddSiteWarning")
+"""Sites of a few rows, drawn at random, may well be odd."""
+
 def test_adding_and_removing_a_site_is_merging_from_scratch(
     federation: Federation, search: Search, criterion: Any, at: int
 ) -> None:

@@ -62,7 +62,8 @@ def distinct(study: Study, seed: int) -> list[SiteSummary]:
         for shares in likely:
             near = shares * rng.uniform(0.9, 1.1, shares.shape)
             parts.append(near / near.sum(axis=1, keepdims=True) * T[:, None])
-        h, q = -rng.uniform(3, 9, 2), rng.uniform(10, 20)
+        h = -rng.uniform(3, 9, 2)
+        q = -h.sum()  # every row is in these two
         observed = T * rng.uniform(0.8, 0.95, 2)
         died = {"died": OutcomeCounts(observed * rng.uniform(0.1, 0.4, 2), observed)}
         sums = Sums(T, np.concatenate(parts, axis=1), h, np.array([[0, q], [q, 0]]))

@@ -158,7 +158,7 @@ def test_halves_and_small_counts_are_refused_under_a_policy() -> None:
     """Also where a site's own software has let them out."""
     safe = reply_under("opensafely")
     T, S = safe.sums.T, safe.sums.S
-    moves = MoveSums(FirstHalves(T * 0.0, S * 0.0, T * 0.0), np.zeros(safe.n_clusters))
+    moves = MoveSums(FirstHalves(T * 0.0, S * 0.0, T * 0.0), -700.0 * T)
     with pytest.raises(FedMerDelError, match="it tells of halves, which policy 'opensafely'"):
         dataclasses.replace(safe, moves=moves)
     small = safe.sums._replace(

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from fedmerdel import Federation
-from fedmerdel.centre.merge import LeftOut, leave_out
 from fedmerdel.centre.outcomes import rates_at_sites
 from fedmerdel.model.certainty import expected_certainty
 from fedmerdel.release.cells import all_cells
@@ -194,7 +193,7 @@ def test_outcomes_as_pictures(shown: Shown) -> None:
 def test_sites_by_clusters(shown: Shown) -> None:
     federation, page = shown.federation, shown.page
     table = page.one("table", id="site-table")
-    (lines,) = page.one(id="sites").tables()
+    lines = page.one(id="sites").tables()[0]
     head, *body, everyone, present = lines
     K, sites = federation.n_clusters, federation.sites
     assert head == ["site", *(federation.name(k) for k in range(K)), "rows"]
@@ -304,27 +303,14 @@ def test_certainty(shown: Shown) -> None:
         ]
 
 
-def _left_out(federation: Federation) -> list[LeftOut]:
-    """The clusters without each site; after rounds only rows could repeat it."""
-    if federation.record:
-        return []
-    return leave_out(
-        federation.study,
-        federation.summaries,
-        federation.groups,
-        federation.search,
-        federation.criterion,
-    )
-
-
 def test_clusters_without_one_site(shown: Shown) -> None:
     federation = shown.federation
     assert len(shown.own.one(id="certainty").tables()) == 1
-    found, tables = _left_out(federation), shown.page.one(id="certainty").tables()
+    found, tables = federation.left_out, shown.page.one(id="certainty").tables()
     if not found:
         assert len(tables) == 1
         return
-    assert len(tables) == 3
+    assert len(tables) == 2
     for k, line in enumerate(tables[1][1:]):
         known = [(each.likeness[k], each.site) for each in found if not np.isnan(each.likeness[k])]
         least = min(value for value, _ in known)
@@ -339,7 +325,31 @@ def test_clusters_without_one_site(shown: Shown) -> None:
             number(least, 2),
         ]
         assert line[3] == ("–" if least == 1 else next(s for v, s in known if v == least))
-    assert tables[2][1:] == [[each.site, str(each.n_clusters)] for each in found]
+
+
+def test_how_each_site_stands(shown: Shown) -> None:
+    federation, tables = shown.federation, shown.page.one(id="sites").tables()
+    assert not shown.own.all(id="standing")
+    if len(federation.sites) == 1:
+        assert len(tables) == 1
+        return
+    without = {each.site: each for each in federation.left_out}
+    for b, line in enumerate(tables[1][1:]):
+        site, rows = federation.sites[b], federation.site_rows
+        lone = [
+            k for k in range(rows.shape[1]) if rows[b, k] > 0 and rows[:, k].sum() == rows[b, k]
+        ]
+        share = rows[b, lone].sum() / rows[b].sum()
+        told = [f"{rows[b].sum():,.0f}", percent(rows[b].sum() / rows.sum()), str(len(lone))]
+        assert line[:5] == [site, *told, percent(share)]
+        left = without.get(site)
+        if left is None:
+            assert line[5:8] == ["–"] * 3
+        else:
+            known = left.likeness[~np.isnan(left.likeness)]
+            least = number(known.min(), 2) if len(known) else "–"
+            assert line[5:8] == [str(left.n_clusters), least, number(left.loss, 2)]
+        assert line[8] == ("; ".join(d.text for d in federation.doubts if d.site == site) or "–")
 
 
 def test_variables_that_tell_clusters_apart(shown: Shown) -> None:

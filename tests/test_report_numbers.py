@@ -15,7 +15,7 @@ from scipy.stats import beta
 
 from fedmerdel import Federation, assign, merge_sites
 from fedmerdel.centre.lineage import Round
-from fedmerdel.centre.merge import MOST_SITES, LeftOut, leave_out
+from fedmerdel.centre.merge import MOST_SITES
 from fedmerdel.centre.origins import elbo_over_merges, elbo_over_rounds
 from fedmerdel.centre.outcomes import rates_at_sites
 from fedmerdel.errors import OptionError
@@ -45,6 +45,9 @@ MIXED = (
     Variable("age", ("young", "middle", "old"), "text"),
     Variable("sex", ("female", "male"), "text"),
 )
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedmerdel.errors.OddSiteWarning")
+"""Sites of a few rows, drawn at random, may well be odd."""
 
 
 # Profiles.
@@ -335,21 +338,11 @@ def test_the_greatest_gain_comes_first_where_there_is_a_choice() -> None:
         made.add(frozenset((*join.first, *join.second)))
 
 
-def left_out(federation: Federation) -> list[LeftOut]:
-    return leave_out(
-        federation.study,
-        federation.summaries,
-        federation.groups,
-        federation.search,
-        federation.criterion,
-    )
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_leaving_out_a_site_is_merging_the_others(seed: int) -> None:
     full = made_federation(4, 8, 5, here=2, seed=seed)
     federation = merge_sites(full.study, full.summaries)
-    found = left_out(federation)
+    found = federation.left_out
     assert [each.site for each in found] == list(federation.sites)
     for each in found:
         others = merge_sites(full.study, [s for s in full.summaries if s.site != each.site])
@@ -369,22 +362,36 @@ def test_leaving_out_a_site_is_merging_the_others(seed: int) -> None:
                 both, either = (sum(rows[at] for at in part) for part in (own & new, own | new))
                 likeness = max(likeness, both / either)
             assert each.likeness[k] == pytest.approx(likeness)
+        # What is together with the site, and of that what is together without it too.
+        both = {(a.site, a.local_cluster): a.cluster for a in others.lineage}
+        mixed, apart = ({}, {})
+        for at, a in enumerate(a for a in federation.lineage if a.site != each.site):
+            mixed.setdefault(a.cluster, []).append(at)
+            apart.setdefault((a.cluster, both[a.site, a.local_cluster]), []).append(at)
+        bounds = [
+            elbo(
+                replace(others, groups=tuple(map(np.array, groups.values()))).released_sums,
+                others.released_prior,
+            )
+            for groups in (apart, mixed)
+        ]
+        assert each.loss == pytest.approx((bounds[0] - bounds[1]) / sum(rows.values()), abs=1e-9)
 
 
 def test_a_cluster_of_one_site_has_no_likeness_without_it() -> None:
     alone = made_federation(3, 8, 3, here=1)
-    for b, each in enumerate(left_out(alone)):
+    for b, each in enumerate(alone.left_out):
         own = {a.cluster for a in alone.lineage if a.site == alone.sites[b]}
         assert {k for k in range(3) if np.isnan(each.likeness[k])} == own
 
 
 def test_what_only_rows_could_tell_is_not_told() -> None:
     for n_sites in (1, 2, MOST_SITES + 1):
-        assert left_out(made_federation(2, 3, n_sites)) == []
+        assert made_federation(2, 3, n_sites).left_out == ()
     rows = made_rows(1, n_rows=300, n_sites=3, n_clusters=2)
     federation = rows.begun(rows.labels)
     assert federation.joins()
-    assert left_out(federation)
+    assert federation.left_out
     assert "Without one site" in parsed(page_of(federation)).one(id="certainty").text
     later = play(federation, rows.tables)
     assert later.joins() == []

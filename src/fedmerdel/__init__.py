@@ -17,6 +17,7 @@ from fedmerdel.centre.federation import Federation, merge_sites
 from fedmerdel.centre.lineage import Ancestor, Round
 from fedmerdel.centre.origins import Join
 from fedmerdel.centre.run import run_rounds
+from fedmerdel.centre.standing import Doubt, LeftOut, LoneCluster
 from fedmerdel.centre.summaries import admit
 from fedmerdel.errors import (
     CeilingWarning,
@@ -26,6 +27,7 @@ from fedmerdel.errors import (
     FedMerDelWarning,
     FileError,
     NotConvergedWarning,
+    OddSiteWarning,
     OptionError,
     RareLevelWarning,
 )
@@ -76,6 +78,7 @@ __all__ = [
     "Consensus",
     "ConstantColumnWarning",
     "DataError",
+    "Doubt",
     "FedMerDel",
     "FedMerDelError",
     "FedMerDelWarning",
@@ -83,11 +86,14 @@ __all__ = [
     "FileError",
     "GlobalModel",
     "Join",
+    "LeftOut",
+    "LoneCluster",
     "MerDel",
     "ModelRow",
     "ModelTable",
     "Move",
     "NotConvergedWarning",
+    "OddSiteWarning",
     "OptionError",
     "OutcomeCounts",
     "Policy",

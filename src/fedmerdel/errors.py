@@ -35,6 +35,10 @@ class CeilingWarning(FedMerDelWarning):
     """A fit has used all clusters that `max_clusters` allows: there may be more."""
 
 
+class OddSiteWarning(FedMerDelWarning):
+    """A site's counts are odd, compared with the other sites'."""
+
+
 class RareLevelWarning(FedMerDelWarning):
     """A study was drafted with levels that few rows have: whoever reads it learns that they are."""
 

@@ -9,10 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self, get_args
 
+from fedmerdel.centre.doubts import doubts_of, warn_of
 from fedmerdel.centre.folder import load_federation, save_federation
 from fedmerdel.centre.lineage import Round, inherited
-from fedmerdel.centre.merge import merge_groups
+from fedmerdel.centre.merge import leave_out, merge_groups
 from fedmerdel.centre.report import write_report
+from fedmerdel.centre.standing import Doubt, LeftOut
 from fedmerdel.centre.state import FederationState
 from fedmerdel.centre.step import step, take_out
 from fedmerdel.centre.summaries import check_summaries, in_order, sites_used_up
@@ -58,6 +60,12 @@ class Federation(FederationState):
         KL of these clusters from the prior; None if they were extrapolated, and are no posterior.
     names : tuple of str
         The clusters' names, "" where one has none; empty if none has any.
+    doubts : tuple of Doubt
+        What is odd about sites, compared with the others: who may be wrong, or lie.
+    left_out : tuple of LeftOut
+        How the clusters change without each site.
+    lone_clusters : tuple of LoneCluster
+        Clusters that one site alone has found.
     """
 
     @cached_property
@@ -77,6 +85,18 @@ class Federation(FederationState):
             names=self.names,
             site_shares=self.site_shares if self.study.site_shares else {},
         )
+
+    @cached_property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What is odd about sites, compared with the others; at least three are needed for it."""
+        return doubts_of(self)
+
+    @cached_property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """The clusters without each site in turn: of 3 to 30 sites, and before any round."""
+        if self.record:  # only rows could repeat it
+            return ()
+        return leave_out(self.study, self.summaries, self.groups, self.search, self.criterion)
 
     def step(self, replies: Iterable[SiteSummary]) -> tuple[Self, Round]:
         """Take the sites' replies to the broadcast into the next federation.
@@ -98,9 +118,18 @@ class Federation(FederationState):
         Raises
         ------
         DataError
-            If a reply is of another study or to another broadcast, or none is to this one.
+            If a reply is of another study or to another broadcast, if none is to this one, or if
+            its numbers are impossible.
+
+        Warns
+        -----
+        OddSiteWarning
+            If a site's counts are odd, compared with those of the others; see `doubts`.
         """
-        return step(self, replies)
+        replied = list[Self]()
+        following = step(self, replies, look=replied.append)
+        warn_of(doubts_of(*replied), stacklevel=3)
+        return following
 
     def add(self, summary: SiteSummary) -> Self:
         """Return the federation with one more site.
@@ -155,7 +184,15 @@ class Federation(FederationState):
 
         It holds the released counts of every site: show it to those who may see these.
         """
-        write_report(self, self.model, path, title=title, date=date, image_shape=image_shape)
+        write_report(
+            self,
+            self.model,
+            path,
+            title=title,
+            date=date,
+            image_shape=image_shape,
+            doubts=self.doubts,
+        )
 
     def save(
         self, path: str | Path, *, replace: bool = False, key: SigningKey | None = None
@@ -217,11 +254,31 @@ def merge_sites(
     Federation
         The merged clusters, and what they were made of; ``federation.model`` is what to use.
 
+    Raises
+    ------
+    DataError
+        If a summary is of another study, if there is none, or if two are copies.
+
     Warns
     -----
     CeilingWarning
         If a site has used all clusters that the study allows.
+    OddSiteWarning
+        If a site's counts are odd, compared with those of the others; see `Federation.doubts`.
     """
+    federation = merge_trusted(study, summaries, search, criterion, stacklevel=3)
+    warn_of(federation.doubts, stacklevel=3)
+    return federation
+
+
+def merge_trusted(
+    study: Study,
+    summaries: Iterable[SiteSummary],
+    search: Search,
+    criterion: MergeCriterion,
+    stacklevel: int = 2,
+) -> Federation:
+    """Merge as `merge_sites` does, and don't look for odd sites, which takes a few merges more."""
     if search not in get_args(Search):
         raise OptionError(f"search: give one of {_list(get_args(Search))}")
     if criterion not in get_args(MergeCriterion):
@@ -236,7 +293,8 @@ def merge_sites(
             )
     full = sites_used_up(sent)
     if full:
-        warnings.warn(used_up(_list(full), study.n_components), CeilingWarning, stacklevel=2)
+        message = used_up(_list(full), study.n_components)
+        warnings.warn(message, CeilingWarning, stacklevel=stacklevel)
     return Federation(study, sent, merge_groups(study, sent, search, criterion), search, criterion)
 
 

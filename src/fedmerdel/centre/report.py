@@ -11,6 +11,7 @@ import numpy as np
 from fedmerdel.centre.merge import leave_out
 from fedmerdel.centre.origins import Join, elbo_over_merges, elbo_over_rounds, rows_from
 from fedmerdel.centre.outcomes import rates_at_sites
+from fedmerdel.centre.standing import Doubt, LeftOut
 from fedmerdel.centre.state import FederationState
 from fedmerdel.centre.summaries import sites_used_up
 from fedmerdel.files import write_text
@@ -30,10 +31,13 @@ def write_report(
     title: str | None = None,
     date: str | None = None,
     image_shape: tuple[int, int] | None = None,
+    doubts: tuple[Doubt, ...] = (),
 ) -> None:
     """Write the page of a federation; see `Federation.report`."""
     check_page_place(path)
-    page_text = report_page(federation, model, title=title, date=date, image_shape=image_shape)
+    page_text = report_page(
+        federation, model, title=title, date=date, image_shape=image_shape, doubts=doubts
+    )
     write_text(path, page_text)
 
 
@@ -44,6 +48,7 @@ def report_page(
     title: str | None = None,
     date: str | None = None,
     image_shape: tuple[int, int] | None = None,
+    doubts: tuple[Doubt, ...] = (),
 ) -> str:
     """Return the page of a federation and its model as HTML."""
     content = model_content(model, federation.site_rows, title, date, image_shape)
@@ -57,13 +62,16 @@ def report_page(
     content["ceiling"] = used_up(", ".join(full), federation.study.n_components) if full else None
     for card, at_sites in zip(content["cards"], _card_sites(federation), strict=True):
         card["sites"] = at_sites
+    left_out = _without_each(federation)
     return page(
         {
             **content,
+            "doubts": doubts,
+            "standing": _standing(federation, left_out, doubts),
             "sites": _sites(federation),
             "origins": _origins(federation, describe(model)),
             "course": _course(federation),
-            "left_out": _left_out(federation),
+            "left_out": _left_out(federation, left_out),
             "disclosure": _disclosure(federation),
         }
     )
@@ -174,17 +182,53 @@ def _course(federation: FederationState) -> dict[str, Any] | None:
     }
 
 
-def _left_out(federation: FederationState) -> dict[str, Any] | None:
+def _without_each(federation: FederationState) -> tuple[LeftOut, ...]:
+    """Return the clusters without each site, where that can be told."""
+    if federation.record:  # only rows could repeat it
+        return ()
+    return leave_out(
+        federation.study,
+        federation.summaries,
+        federation.groups,
+        federation.search,
+        federation.criterion,
+    )
+
+
+def _standing(
+    federation: FederationState, found: tuple[LeftOut, ...], doubts: tuple[Doubt, ...]
+) -> list[dict[str, Any]] | None:
+    """Return how each site stands among the others: what pulls, and what is odd."""
+    if len(federation.sites) == 1:
+        return None
+    rows = federation.site_rows.sum(axis=1)
+    without = {each.site: each for each in found}
+    lines = []
+    for site, own in zip(federation.sites, rows.tolist(), strict=True):
+        lone = [each for each in federation.lone_clusters if each.site == site]
+        left = without.get(site)
+        lines.append(
+            {
+                "site": site,
+                "rows": own,
+                "share": own / float(rows.sum()),
+                "lone": len(lone),
+                "lone_share": sum(each.share for each in lone),
+                "n_clusters": left.n_clusters if left else "–",
+                # Of one site's clusters alone there is nothing left to liken.
+                "least": nan if left is None or np.isnan(left.likeness).all()
+                else float(np.nanmin(left.likeness)),
+                "loss": left.loss if left else nan,
+                "odd": "; ".join(each.text for each in doubts if each.site == site),
+            }
+        )  # fmt: skip
+    return lines
+
+
+def _left_out(
+    federation: FederationState, found: tuple[LeftOut, ...]
+) -> list[dict[str, Any]] | None:
     """Return how alike the clusters are without each site, where that can be told."""
-    found = []
-    if not federation.record:  # else only rows could repeat it
-        found = leave_out(
-            federation.study,
-            federation.summaries,
-            federation.groups,
-            federation.search,
-            federation.criterion,
-        )
     if not found:
         return None
     lines = []
@@ -203,8 +247,7 @@ def _left_out(federation: FederationState) -> dict[str, Any] | None:
                 "site": f"only at {alone[0]}" if alone else worst if known[worst] < 1 else "–",
             }
         )
-    without = [{"site": each.site, "n_clusters": each.n_clusters} for each in found]
-    return {"sites": without, "clusters": lines}
+    return lines
 
 
 def _sites(federation: FederationState) -> dict[str, Any]:

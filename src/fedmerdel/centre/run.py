@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeVar
 
+from fedmerdel.centre.doubts import doubts_of, warn_of
 from fedmerdel.centre.lineage import Round
 from fedmerdel.centre.state import FederationState
 from fedmerdel.centre.step import step
@@ -46,10 +47,31 @@ def run_rounds(
     -------
     Federation
         After the last round.
+
+    Warns
+    -----
+    OddSiteWarning
+        If a site's counts are odd then, compared with those of the others; see
+        `Federation.doubts`.
     """
+    replied = list[State]()
+    found = run_trusted(federation, ask, rounds, watch, replied.append)
+    for last in replied[-1:]:
+        warn_of(doubts_of(last), stacklevel=3)
+    return found
+
+
+def run_trusted(
+    federation: State,
+    ask: Callable[[Broadcast], Iterable[SiteSummary]],
+    rounds: Rounds,
+    watch: Callable[[Round], None] | None = None,
+    look: Callable[[State], None] | None = None,
+) -> State:
+    """Run rounds as `run_rounds` does; who looks for odd sites is shown each state."""
     left = max(federation.study.rounds - len(federation.record), 0)
     for _ in range(left if rounds == "auto" else rounds):
-        federation, brought = step(federation, ask(federation.broadcast))
+        federation, brought = step(federation, ask(federation.broadcast), look)
         if watch is not None:
             watch(brought)
         if rounds == "auto" and has_settled(federation.record, float(federation.site_rows.sum())):

@@ -14,6 +14,7 @@ from fedmerdel.centre.origins import Join, joins
 from fedmerdel.centre.outcomes import outcome_rates
 from fedmerdel.centre.prior import centre_prior
 from fedmerdel.centre.rounds import UNCUT, RoundState, first_state
+from fedmerdel.centre.standing import LoneCluster
 from fedmerdel.centre.summaries import Summaries, replies_to
 from fedmerdel.model.broadcast import Broadcast, level_names
 from fedmerdel.model.names import checked, name_of
@@ -181,6 +182,19 @@ class FederationState:
         for ancestor in self.lineage:
             rows[at[ancestor.site], ancestor.cluster] += ancestor.rows
         return rows
+
+    @property
+    def lone_clusters(self) -> tuple[LoneCluster, ...]:
+        """Clusters that one site alone has, where there are several sites."""
+        rows = self.site_rows
+        if len(rows) == 1:
+            return ()
+        owner = rows.argmax(axis=0)
+        return tuple(
+            LoneCluster(k, self.sites[b], float(rows[b, k]), float(rows[b, k] / rows[b].sum()))
+            for k, b in enumerate(owner.tolist())
+            if np.count_nonzero(rows[:, k]) == 1
+        )
 
     @property
     def site_shares(self) -> dict[str, FloatArray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import inf, isfinite
 from typing import TypeVar
@@ -28,7 +28,9 @@ from fedmerdel.centre.summaries import (
     replies_to,
 )
 from fedmerdel.errors import DataError
+from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.names import carried
+from fedmerdel.release.bounds import impossible_evidence
 from fedmerdel.release.cells import all_cells
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
@@ -43,8 +45,13 @@ DUST = 1e-6
 State = TypeVar("State", bound=FederationState)
 
 
-def step(last: State, replies: Iterable[SiteSummary]) -> tuple[State, Round]:
-    """Take the sites' replies into the next state; see `Federation.step`."""
+def step(
+    last: State, replies: Iterable[SiteSummary], look: Callable[[State], None] | None = None
+) -> tuple[State, Round]:
+    """Take the sites' replies into the next state; see `Federation.step`.
+
+    ``look`` is shown the state with the replies, also where they are taken back then.
+    """
     sent = in_order(replies)
     check_summaries(last.study, sent)
     _check_replies(last, sent)
@@ -63,6 +70,8 @@ def step(last: State, replies: Iterable[SiteSummary]) -> tuple[State, Round]:
         asked_divergence=last.round_state.divergence,
         names=carried(last.names, state.parents),
     )
+    if look is not None:
+        look(found)
     reached, gained = _progress(last, found)
     brought = Round(
         state.number + 1,
@@ -123,28 +132,33 @@ def _recorded(found: State, following: RoundState, brought: Round) -> tuple[Stat
 
 
 def _check_replies(last: FederationState, sent: Summaries) -> None:
-    """Refuse replies to other clusters than those that were sent out."""
+    """Refuse replies to other clusters than those that were sent out, and impossible ones."""
+    before = {summary.site: summary for summary in last.summaries}
     for summary in sent:
         if isinstance(summary, Reply) and not replies_to(summary, last.broadcast):
             raise DataError(
                 f"site {summary.site!r}: its reply is to another broadcast than this one: let the "
                 "site reply to this one, or step from the state that sent it"
             )
-        _check_totals(last, summary)
+        if isinstance(summary, Reply):
+            _check_possible(summary, last.broadcast, before.get(summary.site))
     if not any(replies_to(summary, last.broadcast) for summary in sent):
         raise DataError("no site has replied to this broadcast: let sites reply to it first")
 
 
-def _check_totals(last: FederationState, summary: SiteSummary) -> None:
-    """Refuse a reply whose rows, levels or outcomes don't sum to what the site told before."""
-    for before in last.summaries:
-        if before.site != summary.site:
-            continue
-        offsets = summary.codebook.level_offsets
-        one, other = (all_cells(each.sums.total(), offsets) for each in (before, summary))
+def _check_possible(reply: Reply, sent: Broadcast, before: SiteSummary | None) -> None:
+    """Refuse evidence that no rows with such counts have, and other totals than before."""
+    offsets, left = reply.codebook.level_offsets, reply.unknown
+    if impossible_evidence(reply.sums, reply.evidence, sent.clusters, offsets, left):
+        raise DataError(
+            f"site {reply.site!r}: its evidence is not what its counts allow: let the site reply "
+            "again"
+        )
+    if before is not None:
+        one, other = (all_cells(each.sums.total(), offsets) for each in (before, reply))
         if not np.allclose(one, other, rtol=DUST, atol=DUST):
             raise DataError(
-                f"site {summary.site!r}: its counts don't sum to those that it sent before: if its "
+                f"site {reply.site!r}: its counts don't sum to those that it sent before: if its "
                 "rows have changed, take the site out first, and let it join anew"
             )
 

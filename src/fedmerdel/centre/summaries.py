@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+from fedmerdel.centre.copies import check_copies
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.release.reply import Reply, release_from_bytes
@@ -88,6 +89,7 @@ def check_summaries(study: Study, summaries: Summaries) -> None:
     for first, second in pairwise(summaries):
         if first.site == second.site:
             raise DataError(f"site {first.site!r} is there twice: keep one of its summaries")
+    check_copies(summaries)
 
 
 def check_summary(study: Study, summary: SiteSummary) -> None:

@@ -14,6 +14,7 @@ from fedmerdel.commands.screen import (
     count,
     screen,
     show_clusters,
+    show_lone_clusters,
     show_next,
     show_round,
 )
@@ -22,6 +23,7 @@ from fedmerdel.keys import signer
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.names_file import NUMBER, read_names
 from fedmerdel.release.reply import load_release
+from fedmerdel.release.summary import SiteSummary
 from fedmerdel.report.page import check_page_place
 from fedmerdel.study.study import Study
 from fedmerdel.sums.search import Search
@@ -39,6 +41,10 @@ def merge(
     output: Output,
     search: Annotated[Search, typer.Option(help="How clusters are merged.")] = "auto",
     key: KeyFile = None,
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SITE", help="Site to merge without; may be given again."),
+    ] = None,
     replace: Replace = False,
 ) -> None:
     """Merge the clusters of all sites at the coordinating centre."""
@@ -46,7 +52,8 @@ def merge(
     secret = signer(key, agreed.centre_key, CENTRE)
     check_centre_place(output)
     with screen.status(f"merging {count(len(summaries), 'site')}"):
-        federation = merge_sites(agreed, [load_release(path) for path in summaries], search)
+        sent = _without([load_release(path) for path in summaries], leave_out or [])
+        federation = merge_sites(agreed, sent, search)
         if (output / "names.csv").exists():
             # Of an earlier merge in the same place, where they still fit.
             before = Federation.load(output)
@@ -59,7 +66,22 @@ def merge(
         f"{count(federation.n_clusters, 'cluster')}. {output} stays here: it has what each site "
         f"sent. {output / 'model'} may be sent to the sites, and has no site's counts."
     )
+    if leave_out:
+        screen.print(f"Left out, as asked for: {', '.join(sorted(set(leave_out)))}.")
+    show_lone_clusters(federation)
     show_next(f"fedmerdel describe {output}")
+
+
+def _without(sent: list[SiteSummary], left_out: list[str]) -> list[SiteSummary]:
+    """Return what sites sent without those that are to be left out."""
+    names = {summary.site for summary in sent}
+    for site in left_out:
+        if site not in names:
+            raise OptionError(
+                f"--leave-out: no summary is of site {site!r}; they are of "
+                f"{', '.join(sorted(names))}"
+            )
+    return [summary for summary in sent if summary.site not in left_out]
 
 
 def step(
@@ -96,6 +118,9 @@ def describe_model(model: ModelFolder) -> None:
         screen.print(f"Search {found.search!r}, global ELBO {found.lower_bound:,.1f} nats")
     show_clusters(found.model, found.describe())
     screen.print("at sites: share of the site's rows that are in the cluster")
+    show_lone_clusters(found)
+    for doubt in found.doubts:
+        screen.print(f"Odd, compared with the other sites: {doubt.site}: {doubt.text}.")
 
 
 def _open(folder: Path) -> Federation | GlobalModel:

@@ -119,6 +119,18 @@ def show_clusters(model: ModelState, clusters: Sequence[Cluster]) -> None:
         )
 
 
+def show_lone_clusters(federation: FederationState) -> None:
+    """Show how many clusters each site alone has, if any."""
+    told = list[str]()
+    for site in federation.sites:
+        lone = [each for each in federation.lone_clusters if each.site == site]
+        if lone:
+            share = sum(each.share for each in lone)
+            told.append(f"{site} {count(len(lone), 'cluster')} ({share:.0%} of its rows)")
+    if told:
+        screen.print(f"Found at one site only: {_some(told)}.")
+
+
 def show_round(federation: FederationState) -> None:
     """Show what the last round brought, and whether another one would pay."""
     brought, rows = federation.record[-1], float(federation.site_rows.sum())

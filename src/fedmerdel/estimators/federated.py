@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from fedmerdel.centre.federation import Federation, merge_sites
+from fedmerdel.centre.federation import Federation, merge_trusted
 from fedmerdel.centre.lineage import Ancestor, Round
-from fedmerdel.centre.run import Rounds, run_rounds
+from fedmerdel.centre.run import Rounds, run_trusted
 from fedmerdel.estimators.batches import site_of_rows
 from fedmerdel.estimators.fitted import FittedClusters
 from fedmerdel.fitting.options import Init
@@ -219,7 +219,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
                 release_fit(study, name, fit, parts[name], {}, workers).summary
                 for name, fit in fits.items()
             ]
-            federation = merge_sites(study, summaries, self.search, criterion=self.merge_criterion)
+            federation = merge_trusted(study, summaries, self.search, self.merge_criterion)
             labels = _labels(rows, site, federation.model, workers)
             local_labels = _local_labels(rows, site, names, fits, workers)
             frozen_labels = _frozen_labels(local_labels, site, names, federation, labels)
@@ -227,7 +227,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
                 ask = _sites(study, parts, workers)
                 n_rounds = None if self.rounds == "auto" else self.rounds
                 with shown_rounds(self.verbose, n_rounds) as watch:
-                    federation = run_rounds(federation, ask, self.rounds, watch)
+                    federation = run_trusted(federation, ask, self.rounds, watch)
                 labels = _labels(rows, site, federation.model, workers)
         # Nothing is set before all is known: a fit that fails leaves the estimator as it was.
         self._note_columns(X, table, reset=True)

@@ -22,7 +22,15 @@ from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.components import used_up
 from fedmerdel.sums.profile import Profile, profile
 
-AT_THE_CENTRE: tuple[str, ...] = ("sites", "origins", "course", "left_out", "disclosure")
+AT_THE_CENTRE: tuple[str, ...] = (
+    "sites",
+    "standing",
+    "doubts",
+    "origins",
+    "course",
+    "left_out",
+    "disclosure",
+)
 """Parts of the page that need what each site sent."""
 
 

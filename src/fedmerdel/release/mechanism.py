@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from math import log
 from typing import NamedTuple
+
+import numpy as np
 
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
@@ -53,6 +56,11 @@ class Released(NamedTuple):
 
     sums: Sums
     rest: int | None
+
+    def take(self, clusters: IntArray) -> Released:
+        """Return these clusters alone, in this order; the rest is among them."""
+        place = None if self.rest is None else int(np.flatnonzero(clusters == self.rest)[0])
+        return Released(self.sums.take(clusters), place)
 
 
 class MoveSums(NamedTuple):
@@ -166,6 +174,11 @@ class Mechanism(ABC):
     @abstractmethod
     def smallest(self) -> int:
         """The smallest count but zero that can be met, which a 0 is under; 0 is no rule."""
+
+    @property
+    def nats(self) -> float:
+        """Steps in which sums of logarithms are told, in nats: as many rows shared by two."""
+        return self.smallest * log(2.0)
 
     @property
     @abstractmethod

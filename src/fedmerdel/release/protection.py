@@ -13,7 +13,6 @@ from fedmerdel.release.cells import DUST, all_cells
 from fedmerdel.release.mechanism import People, Released
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.study.policy import Policy
-from fedmerdel.sums.arrays import IntArray
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
@@ -36,12 +35,6 @@ class Protected(NamedTuple):
     account: Account
     changes: Changes
 
-    def take(self, clusters: IntArray) -> Protected:
-        """Return these clusters alone, in this order; the rest is among them."""
-        sums, rest = self.released
-        place = None if rest is None else int(np.flatnonzero(clusters == rest)[0])
-        return self._replace(released=Released(sums.take(clusters), place))
-
 
 def protect(
     sums: Sums,
@@ -50,6 +43,7 @@ def protect(
     policy: Policy,
     *,
     absorbed: int = 0,
+    drop_silent: bool = False,
     cost_so_far: float = 0.0,
 ) -> Protected:
     """Return the numbers that may leave.
@@ -66,6 +60,8 @@ def protect(
         The study's.
     absorbed : int
         Clusters that were too small, whose rows were given to others.
+    drop_silent : bool
+        Leave out clusters of which nothing is told; they count as absorbed.
     cost_so_far : float
         Nats of ELBO that this cost.
 
@@ -85,6 +81,13 @@ def protect(
     cost = release_cost(sums, released, prior) + cost_so_far
     bound = mechanism.cost_bound(cost, prior)
     before, after = (all_cells(each, prior.offsets) for each in (sums, released))
+    changed = np.abs(before - after)
+    zeroed = int(((before > DUST) & (after == 0)).sum())
+    if drop_silent:
+        told = np.flatnonzero(released.T > 0)
+        absorbed += released.n_clusters - len(told)
+        leaves = leaves.take(told)
+        after = all_cells(leaves.sums, prior.offsets)
     account = Account(
         policy=policy.name,
         threshold=policy.threshold,
@@ -98,9 +101,9 @@ def protect(
         cost_per_row_at_most=bound / float(released.T.sum()),
     )
     changes = Changes(
-        zeroed=int(((before > DUST) & (after == 0)).sum()),
-        changed=int((np.abs(before - after) > DUST).sum()),
-        largest_change=float(np.abs(before - after).max()),
+        zeroed=zeroed,
+        changed=int((changed > DUST).sum()),
+        largest_change=float(changed.max()),
         elbo=elbo(sums, prior),
         cost=cost,
         cost_per_row=cost / float(sums.T.sum()),

@@ -12,6 +12,7 @@ import numpy as np
 from fedmerdel.bundles import Files, read_files, unpack
 from fedmerdel.errors import FileError
 from fedmerdel.files import MOST_BYTES
+from fedmerdel.release.bounds import impossible_moves
 from fedmerdel.release.cells import DUST, wrong_arrays
 from fedmerdel.release.mechanism import MoveSums
 from fedmerdel.release.sheets import HALVES, counts_sheet, read_counts
@@ -131,7 +132,7 @@ class Reply(SiteSummary):
         for start, end in pairwise(self.codebook.level_offsets):
             if np.any(halves.S[:, start:end].sum(axis=1) > halves.T + slack):
                 return "the levels of a variable sum to more than the half's rows"
-        return None
+        return impossible_moves(self.sums, self.moves)
 
 
 def load_release(path: str | Path) -> SiteSummary:

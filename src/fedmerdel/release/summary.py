@@ -12,6 +12,7 @@ from fedmerdel.bundles import Files, decoded
 from fedmerdel.errors import DataError, FileError
 from fedmerdel.parcels import Parcel
 from fedmerdel.release.account import Account
+from fedmerdel.release.bounds import Unknown, impossible_overlap, unknown
 from fedmerdel.release.cells import DUST, all_cells, wrong_arrays
 from fedmerdel.release.mechanism import Mechanism, MoveSums, Released
 from fedmerdel.release.mechanisms import mechanism_for
@@ -140,6 +141,12 @@ class SiteSummary(Parcel):
         if known and (known.threshold, known.rounding) == (account.threshold, account.rounding):
             return known
         return Policy(account.policy or CUSTOM, account.threshold, account.rounding, "its file")
+
+    @property
+    def unknown(self) -> Unknown:
+        """What the released sums leave open."""
+        silent = int((self.sums.T == 0).sum())
+        return unknown(self.sums, self.mechanism, self.account.absorbed + silent)
 
     def _made_files(self) -> Files:
         """Return the content of each file by its name."""
@@ -294,8 +301,10 @@ class SiteSummary(Parcel):
         # Whatever the file says of the smallest count, it follows from the rule.
         if self.account.smallest != mechanism.smallest:
             return f"its smallest count is not that of policy {self.account.policy!r}"
-        return mechanism.broken(all_cells(self.sums, self.codebook.level_offsets), self.moves) or (
-            mechanism.broken(all_cells(self.sums.total(), self.codebook.level_offsets), None)
+        return (
+            mechanism.broken(all_cells(self.sums, self.codebook.level_offsets), self.moves)
+            or mechanism.broken(all_cells(self.sums.total(), self.codebook.level_offsets), None)
+            or impossible_overlap(self.sums, self.unknown)
         )
 
 

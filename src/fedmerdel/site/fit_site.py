@@ -147,11 +147,11 @@ def release_fit(
         prior,
         study.policy,
         absorbed=absorbed,
+        drop_silent=True,
         cost_so_far=best - elbo(fitted.sums, prior) if absorbed else 0.0,
     )
     selected = selected_names(study.codebook, prior.inclusion)
-    told = np.flatnonzero(protected.released.sums.T > 0)
-    summary = SiteSummary(**summary_fields(study, site, protected.take(told), selected))
+    summary = SiteSummary(**summary_fields(study, site, protected, selected))
     return Release(summary, protected.changes)
 
 
