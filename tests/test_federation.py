@@ -21,6 +21,10 @@ from fedmerdel.sums.search import Search
 from tests.federations import Federation, binary, federations, made_study, summary_of
 from tests.stored import assert_same, refused
 
+pytestmark = pytest.mark.filterwarnings("ignore::fedmerdel.errors.OddSiteWarning")
+"""Sites of a few rows, drawn at random, may well be odd."""
+
+
 SEARCHES: list[Search] = ["auto", "exact", "tree", "greedy", "random"]
 
 
@@ -31,10 +35,6 @@ SEARCHES: list[Search] = ["auto", "exact", "tree", "greedy", "random"]
     criterion=st.sampled_from(["correlation", "kl", "bhattacharyya"]),
     at=st.integers(0, 3),
 )
-
-pytestmark = pytest.mark.filterwarnings("ignore::fedmerdel.errors.OddSiteWarning")
-"""Sites of a few rows, drawn at random, may well be odd."""
-
 def test_adding_and_removing_a_site_is_merging_from_scratch(
     federation: Federation, search: Search, criterion: Any, at: int
 ) -> None:

@@ -19,6 +19,10 @@ from tests.federations import Federation as Drawn
 from tests.federations import federations
 from tests.stored import assert_same, content, made, refused
 
+pytestmark = pytest.mark.filterwarnings("ignore::fedmerdel.errors.OddSiteWarning")
+"""Sites of a few rows, drawn at random, may well be odd."""
+
+
 FILES = ["broadcast", "federation.json", "lineage.csv", "model", "sites", "study.toml"]
 MODEL = ["clusters.csv", "model.json", "study.toml", "sums.csv"]
 
@@ -29,10 +33,6 @@ MODEL = ["clusters.csv", "model.json", "study.toml", "sums.csv"]
     search=st.sampled_from(["auto", "exact", "tree", "greedy", "random"]),
     criterion=st.sampled_from(["correlation", "kl", "bhattacharyya"]),
 )
-
-pytestmark = pytest.mark.filterwarnings("ignore::fedmerdel.errors.OddSiteWarning")
-"""Sites of a few rows, drawn at random, may well be odd."""
-
 def test_a_loaded_federation_is_the_same_to_the_last_bit(
     tmp_path_factory: pytest.TempPathFactory, drawn: Drawn, search: Any, criterion: Any
 ) -> None:

@@ -40,16 +40,15 @@ from tests.reported import conditions, made_federation, own_page_of, page_of
 from tests.round_trips import made as made_rows
 from tests.round_trips import play
 
+pytestmark = pytest.mark.filterwarnings("ignore::fedmerdel.errors.OddSiteWarning")
+"""Sites of a few rows, drawn at random, may well be odd."""
+
+
 MIXED = (
     *conditions(3),
     Variable("age", ("young", "middle", "old"), "text"),
     Variable("sex", ("female", "male"), "text"),
 )
-
-pytestmark = pytest.mark.filterwarnings("ignore::fedmerdel.errors.OddSiteWarning")
-"""Sites of a few rows, drawn at random, may well be odd."""
-
-
 # Profiles.
 
 
