@@ -30,6 +30,10 @@ from tests.federations import (
     summary_of,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore::fedmerdel.errors.OddSiteWarning")
+"""Sites of a few rows, drawn at random, may well be odd."""
+
+
 few = settings(max_examples=40, deadline=None)
 
 

@@ -35,6 +35,10 @@ from tests.federations import (
     summary_of,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore::fedmerdel.errors.OddSiteWarning")
+"""Sites of a few rows, drawn at random, may well be odd."""
+
+
 PRIOR = uniform_prior(np.full(16, 2), 0.01, 12)
 APART = {frozenset({0}), frozenset({1})}
 

@@ -16,6 +16,10 @@ from tests.federations import Federation as Drawn
 from tests.federations import Groups, Recorder, federations, made_study
 from tests.reference import Dense, statistics_from
 
+pytestmark = pytest.mark.filterwarnings("ignore::fedmerdel.errors.OddSiteWarning")
+"""Sites of a few rows, drawn at random, may well be odd."""
+
+
 SEARCHES = ["exact", "tree", "greedy", "random"]
 
 

@@ -32,6 +32,10 @@ from tests.federations import (
     summary_of,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore::fedmerdel.errors.OddSiteWarning")
+"""Sites of a few rows, drawn at random, may well be odd."""
+
+
 ONE, TWO, THREE = [0.9, 0.9, 0.1, 0.1] * 4, [0.1, 0.1, 0.9, 0.9] * 4, [0.5, 0.1, 0.9, 0.1] * 4
 PRIOR = uniform_prior(np.full(16, 2), 0.01, 20)
 
