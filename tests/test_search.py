@@ -255,8 +255,8 @@ def noted_trees(patch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_auto_is_the_default_and_looks_again_when_sites_come_and_go() -> None:
-    study, stats = made_study(np.full(16, 2)), binary([ONE, TWO], [100, 100])
-    sent = [summary_of(study, site, stats) for site in ("hull", "leeds", "york")]
+    study, sites = made_study(np.full(16, 2)), {"hull": 100, "leeds": 110, "york": 120}
+    sent = [summary_of(study, site, binary([ONE, TWO], [n, n])) for site, n in sites.items()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search_module, "MOST_EXACT", 4)
         trees = noted_trees(patch)
