@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from fedmerdel import Broadcast, Study
 from fedmerdel.commands.screen import screen
 from fedmerdel.errors import FedMerDelError, FedMerDelWarning
 from fuzz import places
@@ -24,6 +23,7 @@ from fuzz.archives import edit_zip
 from fuzz.arrays import edit_object
 from fuzz.bulk import large
 from fuzz.noise import edit_bytes
+from fuzz.seals import seal
 from fuzz.sheets import edit_sheet
 from fuzz.tables import edit_parquet, edit_table
 from fuzz.trees import edit_json, edit_toml
@@ -83,7 +83,8 @@ def prepare(shop: Workshop, seed: int, number: int, home: Path) -> Case:
     # Kinds in turn, so that few cases have all of them.
     kind = list(KINDS)[number % len(KINDS)]
     seeds, uses = KINDS[kind]
-    name, which, use = rng.choice(seeds), rng.choice(list(SHOPS)), rng.choice(uses)
+    name, use = rng.choice(seeds), rng.choice(uses)
+    which = rng.choice([each for each in SHOPS if (each, name) in shop.trees])
     tree = dict(shop.trees[which, name])
     edits: list[str] = []
     is_large = rng.random() < LARGE_SHARE
@@ -97,7 +98,7 @@ def prepare(shop: Workshop, seed: int, number: int, home: Path) -> Case:
             for _ in range(rng.choice((1, 1, 1, 1, 2, 3))):
                 _edit_tree(tree, name, shop, edits, rng)
         if rng.random() < 0.6:
-            _seal(tree, shop.trees[which, name])
+            seal(tree, shop.trees[which, name], name)
     it = home / ("it" + "".join(Path(name).suffixes if "." in name else []))
     packed = (which, name) in shop.parcels and rng.random() < 0.35
     if packed:
@@ -204,39 +205,3 @@ def _edit_tree(tree: Tree, name: str, shop: Workshop, edits: list[str], rng: ran
     except Exception:  # an earlier edit has broken it
         tree[path], what = edit_bytes(data, rng, other)
     edits.append(f"{path or name}: {what}")
-
-
-class _Any:
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class _Unsealed(Broadcast):
-    hash = _Any()  # type: ignore[assignment]
-
-
-def _seal(tree: Tree, real: Tree) -> None:
-    """Make hashes right again, so that what they guard is read."""
-    for path in sorted(tree):
-        folder = path.removesuffix("broadcast.json")
-        try:
-            if path.endswith("study.toml") and path in real and tree[path] != real[path]:
-                old, new = (Study.from_bytes(files[path]).hash for files in (real, tree))
-                for each, data in tree.items():
-                    tree[each] = data.replace(old.encode(), new.encode())
-            elif folder != path:
-                files = {
-                    each.removeprefix(folder): data
-                    for each, data in tree.items()
-                    if each.startswith(folder) and "/" not in each.removeprefix(folder)
-                }
-                found = _Unsealed.from_files(files)
-                hash_now = Broadcast.hash.func(found)  # type: ignore[attr-defined]
-                before = Broadcast.from_files(
-                    {each: real[f"{folder}{each}"] for each in files}
-                ).hash
-                tree[path] = tree[path].replace(before.encode(), hash_now.encode())
-        except Exception:  # it can't be read at all
-            continue

@@ -37,6 +37,8 @@ def write_tree(path: Path, tree: dict[str, bytes]) -> None:
         target = path / name if name else path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
+        if target.suffix == ".key":
+            target.chmod(0o600)
 
 
 def edit_folder(path: Path, rng: Random) -> str:

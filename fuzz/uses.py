@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 
 from pyarrow import csv
 
-from fedmerdel import Broadcast, Federation, FedMerDel, GlobalModel, MerDel, admit, draft_study
+from fedmerdel import (
+    Broadcast,
+    Federation,
+    FedMerDel,
+    GlobalModel,
+    MerDel,
+    SigningKey,
+    admit,
+    draft_study,
+    score_samples,
+)
 from fedmerdel.cli import app
 from fedmerdel.model.names_file import read_names
 from fedmerdel.parcels import Parcel
@@ -46,7 +56,21 @@ def run(use: Use, it: Path, shop: Path, out: Path) -> None:
         return
     for command in use.split("; "):
         words = command.replace("IT", str(it)).replace("OUT", str(out)).replace("W/", f"{shop}/")
-        app(args=words.split(" "), standalone_mode=False)
+        app(args=[*words.split(" "), *_key(command, shop)], standalone_mode=False)
+
+
+def _key(command: str, shop: Path) -> list[str]:
+    """Return what a command needs besides where the study lists keys."""
+    name, *rest = command.split(" ")
+    owner = rest[rest.index("--site") + 1] if "--site" in rest else "centre"
+    at_centre = name in ("merge", "step", "name")
+    needed = (at_centre or "--site" in rest) and "--key" not in rest
+    return ["--key", f"{shop}/{owner}.key"] if needed and _centre_key(shop) else []
+
+
+def _centre_key(shop: Path) -> SigningKey | None:
+    key = shop / "centre.key"
+    return SigningKey.load(key) if key.exists() else None
 
 
 def _round_trip(it: Path, shop: Path, out: Path) -> None:
@@ -63,7 +87,7 @@ def _admitted(it: Path, shop: Path, out: Path) -> None:
     last = Federation.load(shop / "centre")
     if arrived.site in last.sites and len(last.sites) > 1:
         last = last.remove(arrived.site)
-    Federation.load(_saved(last.add(arrived), out)).describe()
+    Federation.load(_saved(last.add(arrived), shop, out)).describe()
 
 
 def _stepped(it: Path, shop: Path, out: Path) -> None:
@@ -71,7 +95,7 @@ def _stepped(it: Path, shop: Path, out: Path) -> None:
     assert _same(reply)
     last = Federation.load(shop / "centre")
     following, _ = last.step([reply, *(load_release(shop / f"{s}-1") for s in ("york", "hull"))])
-    back = Federation.load(_saved(following, out))
+    back = Federation.load(_saved(following, shop, out))
     back.model.describe()
     back.remove(back.sites[0]).describe()
 
@@ -87,14 +111,12 @@ def _modelled(it: Path, shop: Path, out: Path) -> None:
     assert _same(model)
     model.sample(20, random_state=0)
     model.named({0: "x"}).save(out)
-    from fedmerdel import score_samples
-
     score_samples(GlobalModel.load(out), shop / "leeds.csv")
 
 
 def _named(it: Path, shop: Path, out: Path) -> None:
     shutil.copytree(shop / "model", out)
-    app(args=["name", str(out), str(it)], standalone_mode=False)
+    run("name OUT IT", it, shop, out)
     GlobalModel.load(out).named(read_names(it))
 
 
@@ -128,8 +150,8 @@ def _same(parcel: Parcel) -> bool:
     return type(parcel).from_bytes(parcel.to_bytes()).to_bytes() == parcel.to_bytes()
 
 
-def _saved(federation: Federation, out: Path) -> Path:
-    federation.save(out)
+def _saved(federation: Federation, shop: Path, out: Path) -> Path:
+    federation.save(out, key=_centre_key(shop))
     return out
 
 
@@ -246,6 +268,14 @@ KINDS: dict[str, Kind] = {
             "reply IT/site.toml W/broadcast -o OUT; ledger IT/site.toml",
             "assign W/model IT/site.toml -o OUT.csv",
             "site IT/study.toml IT/leeds.csv --site leeds -o OUT.toml; check OUT.toml",
+        ),
+    ),
+    "key": Kind(
+        ("leeds.key",),
+        (
+            "key IT --show",
+            "fit W/study.toml W/leeds.csv --site leeds -o OUT --key IT",
+            "key IT",
         ),
     ),
     "names": Kind(("names.csv",), (_named,)),

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import gzip
 import random
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pyarrow import csv
 
 from fedmerdel import (
+    Broadcast,
     Federation,
     FedMerDel,
     GlobalModel,
     MerDel,
+    SigningKey,
     Site,
     draft_study,
     fit_site,
@@ -30,16 +34,27 @@ from fuzz.tables import as_parquet
 
 SITES = ("hull", "leeds", "york")
 
+KEYS = {
+    owner: SigningKey(Ed25519PrivateKey.from_private_bytes(sha256(owner.encode()).digest()))
+    for owner in ("centre", *SITES)
+}
+"""The same in every run, so that cases are."""
+
 SHOPS: dict[str, dict[str, Any]] = {
-    "exact": {"policy": policy_named("none"), "site_shares": True, "rounds": 9},
+    "exact": {"policy": policy_named("none"), "site_shares": True},
     "rounded": {
         "policy": policy_named("opensafely"),
         "variable_selection": True,
         "row_id": "id",
-        "rounds": 9,
+    },
+    "signed": {
+        "policy": policy_named("none"),
+        "missing": "level",
+        "centre_key": KEYS["centre"].public,
+        "site_keys": {site: KEYS[site].public for site in SITES},
     },
 }
-"""Two studies: one tells all there is, one little."""
+"""Three studies: one tells all there is, one little, and in one all that is sent is signed."""
 
 DICTIONARY = (
     b"variable,levels,label\nasthma,0|1,Asthma\nsex,f;m,\nage,18-49|50-69|70+,Age in bands\n"
@@ -82,12 +97,18 @@ class Workshop:
         (folder / "dictionary.csv").write_bytes(DICTIONARY)
         study = _study(tables["leeds"], options)
         study.save(folder / "study.toml")
-        first = merge_sites(study, [fit_site(study, path, site) for site, path in tables.items()])
-        first = first.named({0: "Stroke, or so"})
-        first.save(folder / "centre")
-        replies = [reply_site(study, first.broadcast, path, site) for site, path in tables.items()]
+        keys = KEYS if study.site_keys else {}
+        for owner, key in keys.items():
+            key.save(folder / f"{owner}.key")
+        fits = [fit_site(study, path, site) for site, path in tables.items()]
+        fits = [fit.signed(keys[fit.site]) if keys else fit for fit in fits]
+        first = merge_sites(study, fits).named({0: "Stroke, or so"})
+        first.save(folder / "centre", key=keys.get("centre"))
+        sent = Broadcast.load(folder / "centre")
+        replies = [reply_site(study, sent, path, site) for site, path in tables.items()]
+        replies = [reply.signed(keys[reply.site]) if keys else reply for reply in replies]
         second, _ = first.step(replies[:2])
-        second.save(folder / "centre-1")
+        second.save(folder / "centre-1", key=keys.get("centre"))
         (folder / "names.csv").write_bytes(b"cluster,name\n0,Stroke\n1,=x\n")
         self._send(folder, shop, first, replies)
         self._site(folder, study)
@@ -99,22 +120,26 @@ class Workshop:
         home.mkdir()
         for name in ("study.toml", "leeds.csv"):
             (home / name).write_bytes((folder / name).read_bytes())
+        key = Path("leeds.key") if study.site_keys else None
+        if key is not None:
+            KEYS["leeds"].save(home / key)
         SiteFile(
-            "leeds", Path("leeds.csv"), Path("study.toml"), study.hash, study.policy, study.rounds
-        ).save(home / "site.toml")
+            "leeds", Path("leeds.csv"), Path("study.toml"), study.hash, study.policy,
+            study.rounds, key=key,
+        ).save(home / "site.toml")  # fmt: skip
         Site.load(home / "site.toml").fit()
 
     def _send(self, folder: Path, shop: str, first: Federation, replies: list[Any]) -> None:
         named = {
             **{summary.site: summary for summary in first.summaries},
             **{f"{reply.site}-1": reply for reply in replies},
-            "model": first.model,
-            "broadcast": first.broadcast,
+            "model": GlobalModel.load(folder / "centre"),
+            "broadcast": Broadcast.load(folder / "centre"),
         }
         for name, parcel in named.items():
             parcel.save(folder / name)
             self.parcels[shop, name] = parcel
-        assigned = assign(first.model, folder / "leeds.csv")
+        assigned = assign(named["model"], folder / "leeds.csv")
         for suffix in (".csv", ".parquet"):
             write_labels(folder / f"labels{suffix}", assigned, None, None)
         first.report(folder / "page.html", date="today")
@@ -147,7 +172,7 @@ def _rows(site: str) -> bytes:
 def _study(table: Path, options: dict[str, Any]) -> Study:
     drafted = draft_study(table, name="fuzz", outcomes=["died"], exclude=["id"])
     return Study(
-        "fuzz", drafted.codebook, outcomes=("died",), max_clusters=4, seed=1,
+        "fuzz", drafted.codebook, outcomes=("died",), max_clusters=4, seed=1, rounds=9,
         labels={"age": "Age band"}, **options,
     )  # fmt: skip
 
@@ -157,6 +182,3 @@ def _tree(path: Path) -> dict[str, bytes]:
         return {"": path.read_bytes()}
     files = sorted(each for each in path.rglob("*") if each.is_file())
     return {each.relative_to(path).as_posix(): each.read_bytes() for each in files}
-
-
-__all__ = ["SHOPS", "SITES", "GlobalModel", "Workshop"]

@@ -29,7 +29,7 @@ from fedmerdel.files import (
 from fedmerdel.keys import SigningKey
 from fedmerdel.signatures import FILE as SIGNATURE
 from fedmerdel.signatures import read_signature, signature_of, why_not_signed_by
-from fedmerdel.texts import TextError, json_content
+from fedmerdel.texts import TextError, is_text, json_content
 
 MOST_DOCUMENT = MOST_BYTES // 4
 """Bytes of the document that says what a parcel is: its long columns of numbers are in sheets."""
@@ -214,9 +214,11 @@ class Parcel(ABC):
         for name in (cls.DOCUMENT, *cls.NEEDED):
             if name not in files:
                 raise FileError(f"it has no file {name!r}: copy it again, whole")
-        for name in files:
+        for name, content in files.items():
             if name not in cls.file_names():
                 raise FileError(f"it holds {name!r}, which is no part of it: take it out")
+            if not is_text(content):
+                raise FileError(damaged(name, "it is not UTF-8 text"))
 
     @classmethod
     def _read_document(cls, files: Files) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import csv
 import json
 import re
 import tomllib
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from typing import Any
 
@@ -153,6 +154,17 @@ def decoded_text(data: bytes, most_bytes: int) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise TextError("it is not UTF-8 text") from None
+
+
+def is_text(data: bytes) -> bool:
+    """Whether bytes are text in UTF-8, looked at piece by piece."""
+    decoder = getincrementaldecoder("utf-8")()
+    try:
+        for at in range(0, len(data) + 1, LONGEST_LINE):
+            decoder.decode(data[at : at + LONGEST_LINE], at + LONGEST_LINE >= len(data))
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _lines(data: bytes) -> Iterator[str]:

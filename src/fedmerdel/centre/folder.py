@@ -38,7 +38,7 @@ from fedmerdel.model.names_file import names_for, names_text
 from fedmerdel.parcels import Parcel
 from fedmerdel.release.grid import defused
 from fedmerdel.release.reply import load_release
-from fedmerdel.release.summary import check_site_name
+from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import plain_numbers, plain_whole_numbers
 from fedmerdel.sums.expectations import Expectations
