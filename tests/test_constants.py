@@ -28,6 +28,7 @@ SPEED = "speed or memory only: the same result but for the order of sums"
 ARITHMETIC = "arithmetic, against scipy or numpy: "
 SHOWN = "what is told of a model, not how it is found"
 FORMAT = "of a file's format"
+BOUND = "a bound on memory, far above any file of ours: `make fuzz` measures it"
 
 REASONS = {
     "sums.similarity.MIN_CORRELATION": PAPER + "C.1",
@@ -119,9 +120,13 @@ REASONS = {
     "estimators.model_table.SAME_SHARE": SHOWN,
     "release.note.WIDTH": FORMAT,
     "release.review_page.N_SMALLEST": SHOWN,
-    "release.summary.MOST_CLUSTERS": "a bound on time: no site comes near",
+    "release.grid.MOST_ROWS": BOUND,
+    "release.grid.MOST_NUMBERS": BOUND,
     "centre.place.VERSION": FORMAT,
     "sums.components.MOST_COMPONENTS": "a bound on what a file may ask for: no table has as many",
+    "sums.prior.SMALLEST": "a bound on what may be asked for",
+    "sums.prior.ROUNDING": ROUNDING,
+    "sums.prior.LARGEST": "a bound on what may be asked for",
     "site.labels_file.OWNER_ONLY": FORMAT,
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedmerdel import FileError, MerDel, simulate
+from fedmerdel import FileError, MerDel, Study, simulate
 from fedmerdel.files import check_place, read_json, write_json
 
 NAMES = ["Größe", "form", "colour", "use"]
@@ -109,21 +109,17 @@ DAMAGES: list[tuple[str, Any]] = [
     ("prior.alpha", -1),
     ("prior.alpha", "many"),
     ("prior.n_components", 0),
-    ("prior.n_components", float("inf")),
     ("prior.eps", []),
     ("prior.eps.0", 0),
-    ("prior.eps.0", float("nan")),
     ("statistics", None),
     ("statistics.T", []),
     ("statistics.T", 3),
     ("statistics.T.0", -1),
     ("statistics.T.0", None),
-    ("statistics.h.0", float("nan")),
     ("statistics.S.0.0", -0.5),
     ("statistics.S.0", [1.0]),
     ("statistics.S", [[]]),
     ("lower_bound", None),
-    ("n_iter", float("inf")),
     ("n_iter", "few"),
 ]
 
@@ -133,6 +129,14 @@ def test_a_damaged_file(where: str, value: Any, path: Path) -> None:
     content = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(damaged(content, where, value)), encoding="utf-8")
     assert "is damaged or was changed" in refusal(path)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "9" * 30, "9" * 5000])
+@pytest.mark.parametrize("where", ["prior.eps.0", "prior.n_components", "n_iter", "statistics.h.0"])
+def test_what_is_no_number(where: str, number: str, path: Path) -> None:
+    content = damaged(json.loads(path.read_text(encoding="utf-8")), where, "HERE")
+    path.write_text(json.dumps(content).replace('"HERE"', number), encoding="utf-8")
+    assert "can't be read as JSON: it " in refusal(path)
 
 
 def test_a_file_without_one_of_its_parts(path: Path) -> None:
@@ -157,15 +161,19 @@ def test_a_folder_that_is_a_file(model: MerDel, path: Path) -> None:
 
 def test_a_folder_in_place_of_the_file(model: MerDel, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
-    assert "can't be written" in refusal(tmp_path / "taken", model.save)
+    assert "is there already and is no saved estimator" in refusal(tmp_path / "taken", model.save)
     assert [found.name for found in tmp_path.iterdir()] == ["taken"]
 
 
 def test_a_folder_that_may_not_be_written(
     model: MerDel, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def forbidden(*_: Any, **__: Any) -> None:
-        raise PermissionError
+    original = Path.open
+
+    def forbidden(path: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
+        if "x" in mode:
+            raise PermissionError
+        return original(path, mode, *rest, **options)
 
     monkeypatch.setattr(Path, "open", forbidden)
     assert "can't be written" in refusal(path, model.save)
@@ -194,11 +202,38 @@ def test_numbers_that_json_lacks_are_not_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_saving_replaces_an_earlier_file(model: MerDel, path: Path) -> None:
-    path.write_text("old", encoding="utf-8")
+def test_saving_replaces_an_earlier_model(model: MerDel, path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100])  # also one that is damaged
     model.save(str(path))
-    assert MerDel.load(path).n_clusters_ == model.n_clusters_
+    assert path.read_bytes() == whole
     assert [found.name for found in path.parent.iterdir()] == ["model.json"]
+
+
+@pytest.mark.parametrize("content", [b"old", b"{}", b'{"kind": "fedmerdel model"}', b"\x00"])
+def test_saving_replaces_nothing_else(content: bytes, model: MerDel, tmp_path: Path) -> None:
+    study = Study("s", model.codebook_)
+    for save, words in ((model.save, "no saved estimator"), (study.save, "no study")):
+        (tmp_path / "mine").write_bytes(content)
+        assert f"is there already and is {words}" in refusal(tmp_path / "mine", save)
+        (tmp_path / "link").symlink_to(tmp_path / "mine")
+        assert "is a link" in refusal(tmp_path / "link", save)
+        assert (tmp_path / "mine").read_bytes() == content
+        (tmp_path / "link").unlink()
+
+
+def test_an_empty_file_is_no_loss(model: MerDel, tmp_path: Path) -> None:
+    (tmp_path / "made").touch()
+    model.save(tmp_path / "made")
+    assert MerDel.load(tmp_path / "made").n_clusters_ == model.n_clusters_
+
+
+def test_a_study_replaces_a_study(model: MerDel, tmp_path: Path) -> None:
+    Study("one", model.codebook_).save(tmp_path / "study.toml")
+    Study("other", model.codebook_).save(tmp_path / "study.toml")
+    assert Study.load(tmp_path / "study.toml").name == "other"
+    with pytest.raises(FileError, match="is there already and is no saved estimator"):
+        model.save(tmp_path / "study.toml")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of other kinds")

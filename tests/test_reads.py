@@ -21,7 +21,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         original = getattr(home, name)
 
         def noting(source: Any, *rest: Any, original: Any = original, **options: Any) -> Any:
-            read.append(str(source))
+            read.append(str(getattr(source, "name", source)))
             return original(source, *rest, **options)
 
         monkeypatch.setattr(home, name, noting)

@@ -56,12 +56,12 @@ def studies(draw: st.DrawFn) -> Study:
     n_variables = draw(st.integers(1, len(names) - 2))
     book = Codebook(tuple(draw(variables(name)) for name in names[:n_variables]))
     n_levels = int(book.n_levels.sum())
-    positive = st.floats(1e-9, 1e300)
+    positive = st.floats(1e-9, 1e9)
     policies = st.builds(custom_policy, st.integers(0, 99), st.integers(0, 99), words)
     return Study(
         draw(words),
         book,
-        max_clusters=draw(st.integers(1, 10_000)),
+        max_clusters=draw(st.integers(1, 2000)),
         recipe=draw(st.sampled_from(["default", "paper"])),
         laps=draw(st.none() | st.integers(0, 100)),
         merge_criterion=draw(st.sampled_from(["correlation", "kl", "bhattacharyya", "random"])),
@@ -177,7 +177,7 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
         Study.load(tmp_path / "none.toml")
     with pytest.raises(FileError, match="is a folder: name a file"):
         Study.load(tmp_path)
-    with pytest.raises(FileError, match="can't be written"):
+    with pytest.raises(FileError, match="is there already and is no study"):
         STUDY.save(tmp_path)
     with pytest.raises(FileError, match="can't be written"):
         STUDY.save(tmp_path / "none" / "study.toml")
@@ -223,7 +223,7 @@ def test_another_version(version: str, tmp_path: Path) -> None:
         ('[model]\nrecipe = "papers"', "section [model]: recipe: give one of 'default', 'paper'"),
         ('[model]\nlaps = "no"', "section [model]: laps: give a whole number"),
         ("[model]\nmerge_criterion = 1", "section [model]: merge_criterion: give one of"),
-        ("[model]\nalpha = nan", "section [model]: alpha: give a finite number above 0"),
+        ("[model]\nalpha = nan", "section [model]: alpha: give a number from 1e-09 to 1e+09"),
         ("[model]\nalpha = 2024-01-01", "section [model]: alpha: give a number"),
         ("[model]\nprior = 'fix'", "section [model]: prior: give 'learned', 'fixed'"),
         ("[model]\nprior = [[1, 1], [1, 1]]", "section [model]: prior: give one number for each"),

@@ -195,7 +195,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         message = refusal(tmp_path / name, FileError)
         assert "unknown type of file; use one of .csv, .csv.gz, .parquet" in message
     (tmp_path / "folder.csv").mkdir()
-    assert "is not a file" in refusal(tmp_path / "folder.csv", FileError)
+    assert "is a folder" in refusal(tmp_path / "folder.csv", FileError)
     (tmp_path / "empty.csv").write_text("")
     assert "is empty" in refusal(tmp_path / "empty.csv", FileError)
 

@@ -11,57 +11,58 @@ federation's `Broadcast`, each site's `reply_site`, and ``federation.step``.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-from fedmerdel.centre.federation import Federation, merge_sites
-from fedmerdel.centre.lineage import Ancestor, Round
-from fedmerdel.centre.origins import Join
-from fedmerdel.centre.run import run_rounds
-from fedmerdel.centre.standing import Doubt, LeftOut, LoneCluster
-from fedmerdel.centre.summaries import admit
-from fedmerdel.errors import (
-    CeilingWarning,
-    ConstantColumnWarning,
-    DataError,
-    FedMerDelError,
-    FedMerDelWarning,
-    FileError,
-    NotConvergedWarning,
-    OddSiteWarning,
-    OptionError,
-    RareLevelWarning,
-)
-from fedmerdel.fitting.history import Move
-from fedmerdel.keys import SigningKey, key_fingerprint
-from fedmerdel.model.broadcast import Broadcast
-from fedmerdel.model.describe import Cluster, ClusterLevel
-from fedmerdel.model.global_model import GlobalModel
-from fedmerdel.model.rates import Rate, Rates
-from fedmerdel.records.draft import draft_study
-from fedmerdel.records.simulate import SimulatedTable, bayes_labels, simulate
-from fedmerdel.release.account import Account
-from fedmerdel.release.reply import Reply
-from fedmerdel.release.summary import SiteSummary
-from fedmerdel.site.assign import Assignment, assign, score_samples
-from fedmerdel.site.check import Check
-from fedmerdel.site.fit_site import fit_site
-from fedmerdel.site.own_site import Site
-from fedmerdel.site.reply_site import reply_site
-from fedmerdel.site.site_file import SiteFile
-from fedmerdel.study.codebook import Codebook, Variable
-from fedmerdel.study.policy import Policy, custom_policy, policy_named
-from fedmerdel.study.study import Study
-from fedmerdel.sums.prior import Prior
-from fedmerdel.sums.sums import OutcomeCounts, Sums
-
+TYPE_CHECKING = False  # as type checkers know it: `typing` would be imported for nothing else
 if TYPE_CHECKING:
+    from typing import Any
+
     from fedmerdel import plot
+    from fedmerdel.centre.federation import Federation, merge_sites
+    from fedmerdel.centre.lineage import Ancestor, Round
+    from fedmerdel.centre.origins import Join
+    from fedmerdel.centre.run import run_rounds
+    from fedmerdel.centre.standing import Doubt, LeftOut, LoneCluster
+    from fedmerdel.centre.summaries import admit
+    from fedmerdel.errors import (
+        CeilingWarning,
+        ConstantColumnWarning,
+        DataError,
+        FedMerDelError,
+        FedMerDelWarning,
+        FileError,
+        NotConvergedWarning,
+        OddSiteWarning,
+        OptionError,
+        RareLevelWarning,
+    )
     from fedmerdel.estimators.consensus import Consensus, consensus
     from fedmerdel.estimators.federated import FedMerDel
     from fedmerdel.estimators.merdel import MerDel
     from fedmerdel.estimators.model_table import ModelRow, ModelTable, model_table
     from fedmerdel.estimators.stability import stability
     from fedmerdel.estimators.starts import Stability
+    from fedmerdel.fitting.history import Move
+    from fedmerdel.keys import SigningKey, key_fingerprint
+    from fedmerdel.model.broadcast import Broadcast
+    from fedmerdel.model.describe import Cluster, ClusterLevel
+    from fedmerdel.model.global_model import GlobalModel
+    from fedmerdel.model.rates import Rate, Rates
+    from fedmerdel.records.draft import draft_study
+    from fedmerdel.records.simulate import SimulatedTable, bayes_labels, simulate
+    from fedmerdel.release.account import Account
+    from fedmerdel.release.reply import Reply
+    from fedmerdel.release.summary import SiteSummary
+    from fedmerdel.site.assign import Assignment, assign, score_samples
+    from fedmerdel.site.check import Check
+    from fedmerdel.site.fit_site import fit_site
+    from fedmerdel.site.own_site import Site
+    from fedmerdel.site.reply_site import reply_site
+    from fedmerdel.site.site_file import SiteFile
+    from fedmerdel.study.codebook import Codebook, Variable
+    from fedmerdel.study.policy import Policy, custom_policy, policy_named
+    from fedmerdel.study.study import Study
+    from fedmerdel.sums.prior import Prior
+    from fedmerdel.sums.sums import OutcomeCounts, Sums
 
 __version__ = "0.1.0"
 
@@ -131,27 +132,108 @@ __all__ = [
     "stability",
 ]
 
-_LAZY = {
-    "Consensus": "consensus",
-    "FedMerDel": "federated",
-    "MerDel": "merdel",
-    "ModelRow": "model_table",
-    "ModelTable": "model_table",
-    "Stability": "starts",
-    "consensus": "consensus",
-    "model_table": "model_table",
-    "stability": "stability",
+_HOMES: dict[str, tuple[str, ...]] = {
+    "centre.federation": (
+        "Federation",
+        "merge_sites",
+    ),
+    "centre.lineage": (
+        "Ancestor",
+        "Round",
+    ),
+    "centre.origins": ("Join",),
+    "centre.run": ("run_rounds",),
+    "centre.standing": ("Doubt", "LeftOut", "LoneCluster"),
+    "centre.summaries": ("admit",),
+    "errors": (
+        "CeilingWarning",
+        "ConstantColumnWarning",
+        "DataError",
+        "FedMerDelError",
+        "FedMerDelWarning",
+        "FileError",
+        "NotConvergedWarning",
+        "OddSiteWarning",
+        "OptionError",
+        "RareLevelWarning",
+    ),
+    "estimators.consensus": (
+        "Consensus",
+        "consensus",
+    ),
+    "estimators.federated": ("FedMerDel",),
+    "estimators.merdel": ("MerDel",),
+    "estimators.model_table": (
+        "ModelRow",
+        "ModelTable",
+        "model_table",
+    ),
+    "estimators.stability": ("stability",),
+    "estimators.starts": ("Stability",),
+    "fitting.history": ("Move",),
+    "keys": ("SigningKey", "key_fingerprint"),
+    "model.broadcast": ("Broadcast",),
+    "model.describe": (
+        "Cluster",
+        "ClusterLevel",
+    ),
+    "model.global_model": ("GlobalModel",),
+    "model.rates": (
+        "Rate",
+        "Rates",
+    ),
+    "records.draft": ("draft_study",),
+    "records.simulate": (
+        "SimulatedTable",
+        "bayes_labels",
+        "simulate",
+    ),
+    "release.account": ("Account",),
+    "release.reply": ("Reply",),
+    "release.summary": ("SiteSummary",),
+    "site.assign": (
+        "Assignment",
+        "assign",
+        "score_samples",
+    ),
+    "site.check": ("Check",),
+    "site.fit_site": ("fit_site",),
+    "site.own_site": ("Site",),
+    "site.reply_site": ("reply_site",),
+    "site.site_file": ("SiteFile",),
+    "study.codebook": (
+        "Codebook",
+        "Variable",
+    ),
+    "study.policy": (
+        "Policy",
+        "custom_policy",
+        "policy_named",
+    ),
+    "study.study": ("Study",),
+    "sums.prior": ("Prior",),
+    "sums.sums": (
+        "OutcomeCounts",
+        "Sums",
+    ),
 }
-"""Names that need scikit-learn, and where they are."""
+"""The modules that names come from, as above; they are imported when a name is first used.
+
+numpy, numba and scikit-learn take a second: whoever stops the program meanwhile is to be told so
+in one line, and that needs a package that is there at once (`fedmerdel.__main__`)."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimators when they are first used: scikit-learn takes longer than all else.
-
-    Figures too, which few sessions draw.
-    """
-    if name in _LAZY:
-        return getattr(import_module(f"fedmerdel.estimators.{_LAZY[name]}"), name)
+    """Import what is asked for."""
     if name == "plot":
         return import_module("fedmerdel.plot")
+    for home, names in _HOMES.items():
+        if name in names:
+            globals()[name] = found = getattr(import_module(f"fedmerdel.{home}"), name)
+            return found
     raise AttributeError(f"module 'fedmerdel' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported or not."""
+    return sorted({*globals(), *__all__})

@@ -23,6 +23,9 @@ Files = dict[str, bytes]
 MOST_ENTRIES = 1000
 """In a folder or a zip: those that are written have ten."""
 
+ENTRY = b"PK\x01\x02"
+"""What an entry of a zip's directory begins with."""
+
 DESKTOP = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 """What desktops leave behind. Nothing is lost with it; of other hidden files one can't know."""
 
@@ -30,15 +33,6 @@ DESKTOP = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 def damaged(name: str, why: str) -> str:
     """Word what is wrong with a file."""
     return f"file {name!r} is damaged, {why}: copy it again"
-
-
-def decoded(files: Files, name: str) -> str:
-    """Return the text of a file."""
-    try:
-        # Spreadsheet programs put a mark before the text.
-        return files[name].decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise FileError(damaged(name, "it is not UTF-8 text")) from None
 
 
 def write_folder(folder: Path, files: Files) -> None:
@@ -110,22 +104,22 @@ def unpack(data: bytes, where: str, most_bytes: int = MOST_BYTES) -> Files:
     """Return the files of a zip, its own or one that people made by hand."""
     if len(data) > most_bytes:
         raise too_large(where)
+    # Before it is opened: that makes an object of each.
+    if data.count(ENTRY) > MOST_ENTRIES:
+        raise FileError(f"{where} holds too many files: it is none of ours")
     found: Files = {}
-    left = most_bytes
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if len(archive.infolist()) > MOST_ENTRIES:
-                raise FileError(f"{where} holds too many files: it is none of ours")
-            for entry in archive.infolist():
-                *folders, name = entry.filename.split("/")
-                if entry.is_dir() or not _counts(name) or "__MACOSX" in folders:
-                    continue
+            entries = [
+                entry for entry in archive.infolist() if not entry.is_dir() and _is_meant(entry)
+            ]
+            if sum(entry.file_size for entry in entries) > most_bytes:
+                raise too_large(where)
+            for entry in entries:
                 # Zipped by hand, the files may lie in a folder of the zip; but in one only.
+                name = entry.filename.rpartition("/")[2]
                 if name in found:
                     raise FileError(f"{where} holds {name!r} twice: zip one")
-                left -= entry.file_size
-                if left < 0:
-                    raise too_large(where)
                 # Others, and a plain read, unpack all that there is before its size is looked at.
                 if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise zipfile.BadZipFile
@@ -143,6 +137,11 @@ def unpack(data: bytes, where: str, most_bytes: int = MOST_BYTES) -> Files:
 def is_zip(path: Path) -> bool:
     """Whether a name is that of a zip."""
     return path.suffix.lower() == ".zip"
+
+
+def _is_meant(entry: zipfile.ZipInfo) -> bool:
+    *folders, name = entry.filename.split("/")
+    return _counts(name) and "__MACOSX" not in folders
 
 
 def _counts(name: str) -> bool:

@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from io import TextIOWrapper
 from typing import NoReturn
 
 import typer
@@ -82,6 +83,8 @@ for name, command in COMMANDS.items():
 
 def main() -> None:
     """Run a command; an error is one line on standard error, and exit code 2."""
+    if isinstance(sys.stdout, TextIOWrapper):  # a name that the screen can't show is no error
+        sys.stdout.reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", FedMerDelWarning)
@@ -97,6 +100,8 @@ def main() -> None:
             # What is left to be shown goes nowhere, or the interpreter would try again at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             _stop("what the command says can't be shown: its output is closed, or its disk full")
+        except MemoryError:
+            _stop("there is not enough memory for this: use fewer rows, columns or clusters")
         except Exception as error:
             # Of typer's own errors; the text of any other may quote a row: the type must do.
             told = getattr(error, "format_message", None)

@@ -6,9 +6,17 @@ taken from a row.
 
 from __future__ import annotations
 
+LONGEST = 10_000
+"""Characters of a message: what it names may come from a file, and be of any length."""
+
 
 class FedMerDelError(Exception):
     """Base of all errors raised on purpose by this package."""
+
+    def __str__(self) -> str:
+        """Return the message, on one line that has an end."""
+        text = super().__str__()
+        return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 class DataError(FedMerDelError, ValueError):

@@ -7,17 +7,22 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 from fedmerdel.errors import FileError
 from fedmerdel.swap import beside, put
+from fedmerdel.texts import TextError, json_content
 
 MOST_BYTES = 64 * 2**20
 """Of one file, or of all files of a parcel together; none that is written comes near."""
 
 FIRST = 4096
 """Bytes of a file that tell whether it is one of ours."""
+
+LONGEST_VERSION = 40
+"""Characters of a version that a message quotes."""
 
 _BINARY = getattr(os, "O_BINARY", 0)
 
@@ -114,7 +119,8 @@ def check_earlier(path: str | Path, noun: str, is_ours: Callable[[bytes], bool])
     try:
         if known:
             with target.open("rb") as file:
-                known = is_ours(file.read(FIRST))
+                first = file.read(FIRST)
+                known = not first or is_ours(first)  # nothing is lost with an empty one
     except OSError:
         known = False
     if not known:
@@ -155,27 +161,39 @@ def read_plain(path: str | Path, where: str, most_bytes: int = MOST_BYTES) -> by
     FileError
         If it is no plain file (but a folder, a pipe, a device), too large, or can't be read.
     """
+    with open_plain(path, where) as file:
+        try:
+            large = os.fstat(file.fileno()).st_size > most_bytes
+            content = b"" if large else file.read(most_bytes + 1)
+        except OSError:
+            raise FileError(f"{where} can't be read: check its name and rights") from None
+    if large or len(content) > most_bytes:
+        raise too_large(where)
+    return content
+
+
+def open_plain(path: str | Path, where: str) -> BufferedReader:
+    """Open a plain file to be read; nothing else is opened, or waited for.
+
+    Raises
+    ------
+    FileError
+        If it is no plain file (but a folder, a pipe, a device), or can't be opened.
+    """
     try:
         # A pipe without a writer would be waited for.
         opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
-        with open(opened, "rb") as file:
-            found = os.fstat(opened)
-            if not stat.S_ISREG(found.st_mode):
-                raise FileError(f"{where} is no plain file: give one that was copied whole")
-            if found.st_size > most_bytes:
-                raise too_large(where)
-            content = file.read(most_bytes + 1)
-    except FileError:
-        raise
     except FileNotFoundError:
         raise FileError(f"{where} does not exist: check its name and folder") from None
-    except IsADirectoryError:
-        raise FileError(f"{where} is a folder: name a file") from None
     except (OSError, ValueError):  # a name with a zero byte
         raise FileError(f"{where} can't be read: check its name and rights") from None
-    if len(content) > most_bytes:
-        raise too_large(where)
-    return content
+    kind = os.fstat(opened).st_mode
+    if stat.S_ISREG(kind):
+        return open(opened, "rb")
+    os.close(opened)
+    if stat.S_ISDIR(kind):
+        raise FileError(f"{where} is a folder: name a file")
+    raise FileError(f"{where} is no plain file: give one that was copied whole")
 
 
 def too_large(where: str) -> FileError:
@@ -185,16 +203,22 @@ def too_large(where: str) -> FileError:
 
 def read_json(path: str | Path, kind: str, version: int) -> dict[str, Any]:
     """Read a document and check that it is of this kind and version."""
-    source = Path(path)
+    where = f"file {str(path)!r}"
     try:
-        document = json.loads(read_plain(source, f"file {str(source)!r}").decode("utf-8"))
-    except (ValueError, RecursionError):
-        raise FileError(f"file {str(source)!r} can't be read as JSON") from None
+        document = json_content(read_plain(path, where), MOST_BYTES)
+    except TextError as why:
+        raise FileError(f"{where} can't be read as JSON: {why}") from None
     if not isinstance(document, dict) or document.get("kind") != kind:
-        raise FileError(f"file {str(source)!r} holds no {kind}")
+        raise FileError(f"{where} holds no {kind}")
     if document.get("version") != version:
         raise FileError(
-            f"file {str(source)!r} is version {document.get('version')!r} of its format, and this "
+            f"{where} is version {version_text(document.get('version'))} of its format, and this "
             f"software reads version {version}: use the software that wrote it, or fit again"
         )
     return document
+
+
+def version_text(version: Any) -> str:
+    """Return what a document calls its version, which may be anything."""
+    text = repr(version)
+    return text if len(text) < LONGEST_VERSION else f"{text[:LONGEST_VERSION]}..."

@@ -27,6 +27,9 @@ PREFIX = "ed25519:"
 LENGTH = 32
 """Bytes of a public key."""
 
+MOST_BYTES = 2**16
+"""Of the file of a secret key, which has a hundred."""
+
 OWNER_ONLY = 0o600
 """Who may read a secret key, where files have such modes: whoever made it."""
 
@@ -73,7 +76,7 @@ class SigningKey:
             If it holds no secret key of this kind, or others than its owner may read it.
         """
         where = f"file {str(path)!r}"
-        content = read_plain(path, where)
+        content = read_plain(path, where, MOST_BYTES)
         if os.name == "posix" and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
             raise FileError(
                 f"{where} is a secret that others than its owner may read: make a new key, or, if "

@@ -11,7 +11,7 @@ import numpy as np
 from fedmerdel.errors import OptionError
 from fedmerdel.fitting.options import Init, Options, Recipe
 from fedmerdel.study.codebook import Codebook, Missing
-from fedmerdel.study.level_prior import checked_prior, chosen_way
+from fedmerdel.study.level_prior import checked_alpha, checked_prior, chosen_way
 from fedmerdel.sums.components import (
     AUTO,
     MaxClusters,
@@ -54,7 +54,7 @@ def check_options(estimator: Any) -> None:
         check_whole("n_init", estimator.n_init, at_least=1)
     if estimator.laps is not None:
         check_whole("laps", estimator.laps, at_least=0)
-    _positive("alpha", estimator.alpha)
+    checked_alpha(estimator.alpha)
     for name in ("tol", "absolute_tol"):
         if getattr(estimator, name) is not None:
             _positive(name, getattr(estimator, name))

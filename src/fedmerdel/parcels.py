@@ -19,10 +19,20 @@ from fedmerdel.bundles import (
     write_folder,
 )
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.files import MOST_BYTES, check_place, is_empty_folder, replacement
+from fedmerdel.files import (
+    MOST_BYTES,
+    check_place,
+    is_empty_folder,
+    replacement,
+    version_text,
+)
 from fedmerdel.keys import SigningKey
 from fedmerdel.signatures import FILE as SIGNATURE
 from fedmerdel.signatures import read_signature, signature_of, why_not_signed_by
+from fedmerdel.texts import TextError, is_text, json_content
+
+MOST_DOCUMENT = MOST_BYTES // 4
+"""Bytes of the document that says what a parcel is: its long columns of numbers are in sheets."""
 
 
 class Signed(NamedTuple):
@@ -204,27 +214,26 @@ class Parcel(ABC):
         for name in (cls.DOCUMENT, *cls.NEEDED):
             if name not in files:
                 raise FileError(f"it has no file {name!r}: copy it again, whole")
-        for name in files:
+        for name, content in files.items():
             if name not in cls.file_names():
                 raise FileError(f"it holds {name!r}, which is no part of it: take it out")
+            if not is_text(content):
+                raise FileError(damaged(name, "it is not UTF-8 text"))
 
     @classmethod
     def _read_document(cls, files: Files) -> dict[str, Any]:
         """Return the document that says what this is, without its kind and version."""
         try:
-            found = json.loads(files[cls.DOCUMENT])
-        except (ValueError, RecursionError):
-            raise FileError(damaged(cls.DOCUMENT, "it is not JSON")) from None
-        try:
-            json.dumps(found, ensure_ascii=False).encode()
-        except ValueError:
-            raise FileError(damaged(cls.DOCUMENT, "it holds half a character")) from None
+            found = json_content(files[cls.DOCUMENT], MOST_DOCUMENT)
+        except TextError as why:
+            raise FileError(damaged(cls.DOCUMENT, str(why))) from None
         if not isinstance(found, dict) or found.get("kind") != cls.KIND:
             raise FileError(f"file {cls.DOCUMENT!r} holds no {cls.KIND}")
         if found.get("version") != cls.VERSION:
             raise FileError(
-                f"it is version {found.get('version')!r} of its format, and this software reads "
-                f"version {cls.VERSION}: use the software that wrote it, or make it again"
+                f"it is version {version_text(found.get('version'))} of its format, and this "
+                f"software reads version {cls.VERSION}: use the software that wrote it, or make it "
+                "again"
             )
         return {name: value for name, value in found.items() if name not in ("kind", "version")}
 
@@ -264,24 +273,29 @@ class Parcel(ABC):
         check_place(target, cls.NOUN)
         if not target.exists() or (not is_zip(target) and is_empty_folder(target)):
             return
-        names = cls.file_names()
-        try:
-            # What is replaced is gone: hidden files, links and folders count.
-            ours = target.is_dir() != is_zip(target) and (
-                not target.is_dir() or holds_only(target, names)
-            )
-            files = read_files(target, cls.NOUN)
-            ours = ours and set(files) <= names
-            ours = ours and json.loads(files[cls.DOCUMENT])["kind"] == cls.KIND
-        except (OSError, KeyError, TypeError, ValueError, RecursionError):
-            ours = False
-        if not ours:
+        if not cls._is_one(target):
             raise FileError(
                 f"{str(target)!r} is there already and is no {cls.NOUN}, or holds more: name "
                 "another, or move it away"
             )
         if not replace and own:
             cls._check_own(target, own)
+
+    @classmethod
+    def _is_one(cls, target: Path) -> bool:
+        """Whether something is one of this kind, and nothing else."""
+        names = cls.file_names()
+        try:
+            # What is replaced is gone: hidden files, links and folders count.
+            if target.is_dir() == is_zip(target) or (
+                target.is_dir() and not holds_only(target, names)
+            ):
+                return False
+            files = read_files(target, cls.NOUN)
+            kind = json_content(files[cls.DOCUMENT], MOST_DOCUMENT)["kind"]
+            return set(files) <= names and bool(kind == cls.KIND)
+        except (OSError, KeyError, TypeError, TextError):
+            return False
 
     @classmethod
     def _check_own(cls, target: Path, own: dict[str, Any]) -> None:

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedmerdel.errors import FileError
-from fedmerdel.files import read_json, write_json
+from fedmerdel.files import check_earlier, check_place, read_json, write_json
 from fedmerdel.study.codebook import Codebook
-from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.arrays import FloatArray, plain_number, plain_numbers, plain_whole
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
@@ -31,7 +31,15 @@ Estimator = TypeVar("Estimator")
 
 
 def save(estimator: Any, path: str | Path) -> None:
-    """Write what an estimator needs to predict, and its options."""
+    """Write what an estimator needs to predict, and its options.
+
+    Raises
+    ------
+    FileError
+        If another file is there, or nothing can be written.
+    """
+    check_place(path)
+    check_earlier(path, "saved estimator", is_saved)
     names = getattr(estimator, "feature_names_in_", None)
     content = {
         "estimator": type(estimator).__name__,
@@ -41,6 +49,11 @@ def save(estimator: Any, path: str | Path) -> None:
         **estimator._saved(),
     }
     write_json(path, KIND, VERSION, content)
+
+
+def is_saved(first: bytes) -> bool:
+    """Whether these are the first bytes of what `save` wrote, in whatever version."""
+    return first.startswith(f'{{"kind": "{KIND}"'.encode())
 
 
 def load(kind: type[Estimator], path: str | Path) -> Estimator:
@@ -57,7 +70,7 @@ def load(kind: type[Estimator], path: str | Path) -> Estimator:
             options["prior"] = estimator._given_prior()
         options["codebook"] = codebook if options["codebook"] else None
         estimator.__init__(**options)
-        estimator.n_features_in_ = int(content["n_features"])
+        estimator.n_features_in_ = plain_whole(content["n_features"])
         names = content["feature_names"]
         if estimator.n_features_in_ != len(codebook.variables):
             raise ValueError("another number of columns")
@@ -96,16 +109,17 @@ def clusters_content(estimator: Any) -> dict[str, Any]:
 def read_clusters(content: dict[str, Any]) -> tuple[Codebook, Prior, Sums]:
     """Read what `clusters_content` returned."""
     codebook = Codebook.from_dict(content["codebook"])
+    told = content["prior"]
     prior = Prior(
-        float(content["prior"]["alpha"]),
-        int(content["prior"]["n_components"]),
-        np.array(content["prior"]["eps"], dtype=np.float64),
+        plain_number(told["alpha"]),
+        plain_whole(told["n_components"]),
+        plain_numbers(told["eps"]),
         codebook.level_offsets,
-        float(content["prior"]["constant"]),
-        floor=None if content["prior"]["floor"] is None else float(content["prior"]["floor"]),
-        **{name: _array(content["prior"][name]) for name in LEARNED},
+        plain_number(told["constant"]),
+        floor=None if told["floor"] is None else plain_number(told["floor"]),
+        **{name: _array(told[name]) for name in LEARNED},
     )
-    T, S, h = (np.array(content["statistics"][part], dtype=np.float64) for part in "TSh")
+    T, S, h = (plain_numbers(content["statistics"][part]) for part in "TSh")
     stats = Sums(T, S, h)
     _check_numbers(prior, stats)
     return codebook, prior, stats
@@ -116,7 +130,7 @@ def _listed(learned: FloatArray | None) -> list[float] | None:
 
 
 def _array(learned: Any) -> FloatArray | None:
-    return None if learned is None else np.array(learned, dtype=np.float64)
+    return None if learned is None else plain_numbers(learned)
 
 
 def _options(estimator: Any) -> dict[str, Any]:
@@ -140,28 +154,12 @@ def _options(estimator: Any) -> dict[str, Any]:
 def _check_numbers(prior: Prior, stats: Sums) -> None:
     """Refuse numbers that no fit can have found."""
     n_clusters = len(stats.T)
-    shapes = (stats.T.shape, stats.S.shape, stats.h.shape, prior.eps.shape)
     n_levels = int(prior.offsets[-1])
-    if shapes != ((n_clusters,), (n_clusters, n_levels), (n_clusters,), (n_levels,)):
+    if (stats.T.shape, stats.S.shape, stats.h.shape) != (
+        (n_clusters,), (n_clusters, n_levels), (n_clusters,)
+    ):  # fmt: skip
         raise ValueError("shapes differ")
-    if not 1 <= n_clusters <= prior.n_components:
-        raise ValueError("no clusters, or too many")
-    learned = [part for part in (prior.strength, prior.inclusion) if part is not None]
-    if any(part.shape != prior.n_levels.shape for part in learned):
-        raise ValueError("shapes differ")
-    if prior.background is not None and prior.background.shape != prior.eps.shape:
-        raise ValueError("shapes differ")
-    numbers: list[Any] = [
-        stats.T,
-        stats.S,
-        stats.h,
-        prior.eps,
-        prior.alpha,
-        prior.constant,
-        0.0 if prior.floor is None else prior.floor,
-        *learned,
-    ]
-    if not all(np.isfinite(part).all() for part in numbers):
-        raise ValueError("not finite")
-    if min(stats.T.min(), stats.S.min()) < 0 or min(prior.eps.min(), prior.alpha) <= 0:
+    if not prior.is_possible or not 1 <= n_clusters <= prior.n_components:
+        raise ValueError("no prior, no clusters, or too many")
+    if min(stats.T.min(), stats.S.min()) < 0:
         raise ValueError("too small")

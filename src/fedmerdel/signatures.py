@@ -14,6 +14,7 @@ from typing import NamedTuple
 from fedmerdel.bundles import Files, damaged
 from fedmerdel.errors import FileError
 from fedmerdel.keys import SigningKey, check_is_key, exact_bytes, fits, public_bytes
+from fedmerdel.texts import json_content
 
 FILE = "signature.json"
 """The name of the signature's own file."""
@@ -23,6 +24,9 @@ DOMAIN = b"fedmerdel: signed files, version 1\n"
 
 LENGTH = 64
 """Bytes of a signature."""
+
+MOST_BYTES = 4096
+"""Of the signature's own file, which has a tenth of it."""
 
 _ABOUT = (
     "A signature of all other files here: it tells who made them, and holds nothing about any row"
@@ -73,12 +77,12 @@ def read_signature(content: bytes) -> Signature:
         If it says anything else, or the same in other bytes.
     """
     try:
-        found = json.loads(content)
+        found = json_content(content, MOST_BYTES)
         value = exact_bytes(found["signature"], LENGTH)
         public_bytes(found["public_key"])
         if value is not None and _written(Signature(found["public_key"], value)) == content:
             return Signature(found["public_key"], value)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         pass
     raise FileError(damaged(FILE, "or was changed"))
 

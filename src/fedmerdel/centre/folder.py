@@ -38,7 +38,9 @@ from fedmerdel.model.names_file import names_for, names_text
 from fedmerdel.parcels import Parcel
 from fedmerdel.release.grid import defused
 from fedmerdel.release.reply import load_release
+from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.study.study import Study
+from fedmerdel.sums.arrays import plain_numbers, plain_whole_numbers
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.extrapolation import Past
 from fedmerdel.sums.search import Search
@@ -99,12 +101,13 @@ def load_federation(path: str | Path) -> dict[str, Any]:
     if content.get("study_hash") != study.hash:
         raise FileError(f"folder {str(source)!r}: study.toml was changed after the merge")
     try:
+        _check_names(content["sites"])
         summaries = tuple(load_release(source / "sites" / name) for name in content["sites"])
         check_summaries(study, summaries)
         fields: dict[str, Any] = {
             "study": study,
             "summaries": summaries,
-            "groups": tuple(np.array(group, dtype=np.int64) for group in content["groups"]),
+            "groups": tuple(plain_whole_numbers(group) for group in content["groups"]),
             "search": content["search"],
             "criterion": content["criterion"],
             "record": tuple(
@@ -129,6 +132,16 @@ def load_federation(path: str | Path) -> dict[str, Any]:
     raise FileError(f"file {str(source / FILE)!r} is damaged or was changed: merge again")
 
 
+def _check_names(sites: Any) -> None:
+    """Refuse what is no list of different names in order, each that of a folder."""
+    if not isinstance(sites, list):
+        raise TypeError(FILE)
+    for site in sites:
+        check_site_name(site)
+    if sorted(set(sites)) != sites:
+        raise ValueError(FILE)
+
+
 def _content(federation: FederationState) -> dict[str, Any]:
     state = federation.round_state
     return {
@@ -151,12 +164,12 @@ def _content(federation: FederationState) -> dict[str, Any]:
 def _round_state(content: dict[str, Any], sent: Broadcast) -> RoundState:
     """Return what is sent out next, with what the centre remembers of it."""
     past = Past(*(tuple(_theta(each) for each in content[name]) for name in ("read", "reached")))
-    age, parents = (np.array(content[name], dtype=np.int64) for name in ("age", "parents"))
+    age, parents = (plain_whole_numbers(content[name]) for name in ("age", "parents"))
     K, divergence = sent.n_clusters, content["divergence"]
-    shapes = {array.shape for theta in (*past.read, *past.reached) for array in theta}
+    shapes = {(theta[0].shape, theta[1].shape) for theta in (*past.read, *past.reached)}
     fits = (
         len(past.read) == len(past.reached)
-        and shapes <= {(K,), sent.clusters.log_levels.shape}
+        and shapes <= {((K,), sent.clusters.log_levels.shape)}
         and age.shape == parents.shape == (K,)
         and np.array_equal(age == UNCUT, sent.uncut)
         and parents.min() >= 0
@@ -176,10 +189,10 @@ def _belongs(federation: FederationState, content: dict[str, Any]) -> bool:
     names, asked = list(federation.sites), federation.asked
     n_local = sum(summary.n_clusters for summary in federation.summaries)
     return (
-        names == content["sites"] == sorted(names)
+        names == content["sites"]
         and federation.search in get_args(Search)
         and federation.criterion in get_args(MergeCriterion)
-        and all(isinstance(each.elbo, float | None) for each in federation.record)
+        and all(each.is_possible for each in federation.record)
         and bool(federation.record) <= (asked is not None)
         and (asked is None or any(replies_to(s, asked) for s in federation.summaries))
         and all(len(group) > 0 for group in federation.groups)
@@ -204,7 +217,4 @@ def _plain(theta: Expectations) -> dict[str, Any]:
 
 
 def _theta(plain: dict[str, Any]) -> Expectations:
-    return Expectations(
-        np.array(plain["log_weights"], dtype=np.float64),
-        np.array(plain["log_levels"], dtype=np.float64),
-    )
+    return Expectations(plain_numbers(plain["log_weights"]), plain_numbers(plain["log_levels"]))

@@ -6,6 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
+MOVES = ("", "split", "merge", "delete", "taken back")
+"""What the centre may have done in a round; "" is nothing but to count."""
+
 
 class Ancestor(NamedTuple):
     """Where a local cluster went.
@@ -59,6 +62,20 @@ class Round(NamedTuple):
     moved: float
     stale: tuple[str, ...]
     move: str = ""
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a step can have brought this: every part is of its kind."""
+        wholes = (self.number, self.n_clusters)
+        return (
+            all(type(each) is int and each >= 1 for each in wholes)
+            and isinstance(self.elbo, float | None)
+            and isinstance(self.gain, float | None)
+            and isinstance(self.moved, float)
+            and self.moved >= 0
+            and all(isinstance(site, str) for site in self.stale)
+            and self.move in MOVES
+        )
 
 
 def inherited(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from fedmerdel.bundles import DESKTOP, holds_only
 from fedmerdel.errors import FileError
-from fedmerdel.files import check_place, is_empty_folder, read_json, read_plain
+from fedmerdel.files import MOST_BYTES, check_place, is_empty_folder, read_json, read_plain
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.model_files import CLUSTERS, DOCUMENT, STUDY, SUMS
 from fedmerdel.model.names_file import FILE as NAMES
@@ -17,6 +16,7 @@ from fedmerdel.parcels import would_lose
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.signatures import FILE as SIGNATURE
+from fedmerdel.texts import TextError, json_content
 
 KIND = "fedmerdel federation"
 VERSION = 1
@@ -44,10 +44,10 @@ def check_centre_place(path: str | Path) -> None:
     if not target.exists() or is_empty_folder(target):
         return
     try:
-        content = json.loads(read_plain(target / FILE, FILE))
+        content = json_content(read_plain(target / FILE, FILE), MOST_BYTES)
         if content["kind"] == KIND and _is_ours(target):
             return
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, TextError, KeyError, TypeError):
         pass
     raise FileError(
         f"{str(target)!r} is there and is no centre's folder, or holds more: name another"
@@ -66,9 +66,11 @@ def _belongs(entry: os.DirEntry[str]) -> bool:
         return entry.is_file(follow_symlinks=False) and entry.name in {*PARTS, *DESKTOP}
     if not entry.is_dir(follow_symlinks=False):
         return False
-    several = os.scandir(entry) if entry.name == "sites" else [entry]
+    parts = [Path(entry)]
+    if entry.name == "sites":
+        parts = [Path(entry) / name for name in os.listdir(entry)]
     return all(
-        each.is_dir(follow_symlinks=False) and holds_only(Path(each), inside) for each in several
+        part.is_dir() and not part.is_symlink() and holds_only(part, inside) for part in parts
     )
 
 

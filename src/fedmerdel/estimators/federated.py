@@ -44,7 +44,7 @@ from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.policy import policy_named
 from fedmerdel.study.priors import site_learns, study_prior
 from fedmerdel.study.study import MOST_ROUNDS, Study
-from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.arrays import FloatArray, IntArray, plain_number, plain_whole
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.search import Search
 from fedmerdel.sums.similarity import MergeCriterion
@@ -279,8 +279,8 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
     def _restore(self, content: dict[str, Any]) -> None:
         files = {str(name): str(text).encode() for name, text in content["model"].items()}
         self._take(GlobalModel.read(files, "its model"))
-        self.lower_bound_ = float(content["lower_bound"])
-        self.n_iter_ = int(content["n_iter"])
+        self.lower_bound_ = plain_number(content["lower_bound"])
+        self.n_iter_ = plain_whole(content["n_iter"])
 
     def _take(self, model: GlobalModel) -> None:
         """Set what the model says."""

@@ -66,7 +66,8 @@ class FittedClusters(CategoricalColumns, ABC):
         Parameters
         ----------
         path : str or Path
-            An earlier file of that name is replaced once the new one is complete.
+            A saved estimator of that name is replaced once the new one is complete; any other
+            file stays, and is refused.
         """
         check_is_fitted(self)
         saved.save(self, path)

@@ -39,7 +39,7 @@ from fedmerdel.records.packing import repack
 from fedmerdel.records.tables import open_table
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.sums import predictive
-from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.arrays import FloatArray, IntArray, plain_number, plain_whole
 from fedmerdel.sums.components import AUTO, room_for, used_up
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.prior import Prior
@@ -341,8 +341,8 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
             codebook,
             prior,
             stats,
-            float(content["lower_bound"]),
-            int(content["n_iter"]),
+            plain_number(content["lower_bound"]),
+            plain_whole(content["n_iter"]),
             bool(content["converged"]),
         )
 

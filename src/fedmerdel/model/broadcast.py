@@ -10,21 +10,20 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from fedmerdel.bundles import Files, damaged, decoded
+from fedmerdel.bundles import Files, damaged
 from fedmerdel.errors import DataError, FileError
 from fedmerdel.parcels import Parcel
 from fedmerdel.release.grid import number_text, read_grid, write_grid
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.study.study import Study
-from fedmerdel.sums.arrays import BoolArray, FloatArray
+from fedmerdel.sums.arrays import BoolArray, FloatArray, plain_whole, plain_whole_numbers
+from fedmerdel.sums.components import MOST_COMPONENTS
 from fedmerdel.sums.cuts import Cuts
 from fedmerdel.sums.expectations import Expectations
+from fedmerdel.sums.prior import SMALLEST
 
 SHEET = "expectations.csv"
 WEIGHTS = "(weights)"
-
-MOST_CLUSTERS = 100_000
-"""No model comes near; a file that tells of more is damaged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +75,7 @@ class Broadcast(Parcel):
         fits = (
             shapes == [(K,), (K, M), (K,), (K, M), (K,), (M,)]
             and all(np.isfinite(array).all() for array in (*self.clusters, *self.cuts, self.eps))
-            and self.eps.min() > 0
+            and self.eps.min() >= SMALLEST
             and self.number >= 1
             and set(self.selected or ()) <= variables
         )
@@ -151,18 +150,19 @@ class Broadcast(Parcel):
         """Read what `_made_files` returned, if nothing of it was changed."""
         content = cls._read_document(files)
         try:
-            K = int(content["n_clusters"])
-            if not 0 < K <= MOST_CLUSTERS:
+            K = plain_whole(content["n_clusters"])
+            if not 0 < K <= MOST_COMPONENTS:
                 raise ValueError(K)
-            text = decoded(files, SHEET)
-            names, numbers = read_grid(SHEET, text, ["variable", "level"], _columns(K))
-            uncut = np.zeros(K, dtype=np.bool_)
-            uncut[content["uncut"]] = True
+            names, numbers = read_grid(SHEET, files[SHEET], ["variable", "level"], _columns(K))
+            without = plain_whole_numbers(content["uncut"])
+            uncut = np.isin(np.arange(K), without)
+            if uncut.sum() < len(without):
+                raise ValueError("no such cut")
             weights, levels = numbers[0], np.ascontiguousarray(numbers[1:].T)
             selected = content["selected"]
             found = cls(
                 content["study_hash"],
-                int(content["round"]),
+                plain_whole(content["round"]),
                 tuple((variable, level) for variable, level in names[1:]),
                 Expectations(weights[1 : K + 1].copy(), levels[1 : K + 1].copy()),
                 Cuts(weights[K + 1 :].copy(), levels[K + 1 :].copy()),

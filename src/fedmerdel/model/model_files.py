@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fedmerdel.bundles import Files, decoded
-from fedmerdel.model.broadcast import MOST_CLUSTERS, level_names
+from fedmerdel.bundles import Files
+from fedmerdel.model.broadcast import level_names
 from fedmerdel.model.names_file import FILE as NAMES
 from fedmerdel.model.names_file import names_for, names_text
 from fedmerdel.model.rates import Rates
@@ -19,12 +19,16 @@ from fedmerdel.model.state import ModelState
 from fedmerdel.release.grid import check_names, number_text, read_grid, write_grid
 from fedmerdel.release.sheets import ROWS, cluster_columns
 from fedmerdel.study.study import Study
+from fedmerdel.sums.arrays import plain_number, plain_numbers, plain_whole
 from fedmerdel.sums.predictive import mean_levels
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
 DOCUMENT, STUDY, SUMS, CLUSTERS = "model.json", "study.toml", "sums.csv", "clusters.csv"
 ENTROPY = "(entropy)"
+
+MOST_CLUSTERS = 10_000
+"""No model comes near; a file that tells of more is damaged."""
 
 
 def model_sheets(model: ModelState) -> Files:
@@ -89,22 +93,22 @@ def read_model(content: dict[str, Any], files: Files) -> dict[str, Any]:
     study = Study.from_bytes(files[STUDY], f"file {STUDY!r}")
     if content["study_hash"] != study.hash:
         raise ValueError("another study")
-    codebook, K = study.codebook, int(content["n_clusters"])
+    codebook, K = study.codebook, plain_whole(content["n_clusters"])
     if not 0 < K <= MOST_CLUSTERS:
         raise ValueError(K)
     names, numbers = read_grid(
-        SUMS, decoded(files, SUMS), ["variable", "level"], ["prior", *cluster_columns(K)]
+        SUMS, files[SUMS], ["variable", "level"], ["prior", *cluster_columns(K)]
     )
     check_names(SUMS, names, [[ROWS, ""], [ENTROPY, ""], *map(list, level_names(codebook))])
-    strength, floor = content["prior"]["strength"], content["prior"]["floor"]
+    told = content["prior"]
     prior = Prior(
-        float(content["prior"]["alpha"]),
-        int(content["prior"]["n_components"]),
+        plain_number(told["alpha"]),
+        plain_whole(told["n_components"]),
         numbers[2:, 0].copy(),
         codebook.level_offsets,
-        float(content["prior"]["constant"]),
-        None if strength is None else np.array(strength, dtype=np.float64),
-        None if floor is None else float(floor),
+        plain_number(told["constant"]),
+        None if told["strength"] is None else plain_numbers(told["strength"]),
+        None if told["floor"] is None else plain_number(told["floor"]),
     )
     sums = Sums(
         numbers[0, 1:].copy(), np.ascontiguousarray(numbers[2:, 1:].T), numbers[1, 1:].copy()
@@ -113,21 +117,20 @@ def read_model(content: dict[str, Any], files: Files) -> dict[str, Any]:
         "study": study,
         "sums": sums,
         "prior": prior,
-        "rows": np.array(content["rows"], dtype=np.float64),
-        "selection_probability": np.array(content["selection_probability"], dtype=np.float64),
+        "rows": plain_numbers(content["rows"]),
+        "selection_probability": plain_numbers(content["selection_probability"]),
         "selected": tuple(content["selected"]),
         "outcomes": {name: Rates.from_dict(each) for name, each in content["outcomes"].items()},
-        "n_sites": int(content["n_sites"]),
-        "n_rounds": int(content["n_rounds"]),
-        "elbo": None if content["elbo"] is None else float(content["elbo"]),
+        "n_sites": plain_whole(content["n_sites"]),
+        "n_rounds": plain_whole(content["n_rounds"]),
+        "elbo": None if content["elbo"] is None else plain_number(content["elbo"]),
         "site_shares": {
-            str(site): np.array(shares, dtype=np.float64)
-            for site, shares in content["site_shares"].items()
+            site: plain_numbers(shares) for site, shares in content["site_shares"].items()
         },
     }
     _check(study, sums, prior, fields)
     if NAMES in files:
-        fields["names"] = names_for(K, NAMES, decoded(files, NAMES))
+        fields["names"] = names_for(K, NAMES, files[NAMES])
     return fields
 
 
@@ -135,24 +138,20 @@ def _check(study: Study, sums: Sums, prior: Prior, fields: dict[str, Any]) -> No
     """Refuse numbers that no model can have."""
     K, P = sums.n_clusters, len(study.codebook.names)
     shapes = [fields["rows"].shape, *(each.shape for each in fields["site_shares"].values())]
-    of_variables = [fields["selection_probability"]]
-    if prior.strength is not None:
-        of_variables.append(prior.strength)
+    chosen = fields["selection_probability"]
     fits = (
-        1 <= K <= prior.n_components
-        and np.isfinite(fields["rows"]).all()
-        and (fields["elbo"] is None or np.isfinite(fields["elbo"]))
+        prior.is_possible
+        and 1 <= K <= prior.n_components
         and all(((each >= 0) & (each <= 1)).all() for each in fields["site_shares"].values())
         and fields["n_sites"] >= 1
         and fields["n_rounds"] >= 0
         and all(shape == (K,) for shape in shapes)
-        and all(each.shape == (P,) and np.isfinite(each).all() for each in of_variables)
+        and chosen.shape == (P,)
+        and ((chosen >= 0) & (chosen <= 1)).all()
         and set(fields["selected"]) <= set(study.codebook.names)
         and set(fields["outcomes"]) == set(study.outcomes)
         and all(len(rates.clusters) == K for rates in fields["outcomes"].values())
         and min(sums.T.min(), sums.S.min(), fields["rows"].min()) >= 0
-        and np.isfinite([prior.alpha, prior.constant]).all()
-        and min(prior.eps.min(), prior.alpha) > 0
     )
     if not fits:
         raise ValueError("parts don't fit each other")

@@ -5,12 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from fedmerdel.errors import FileError, OptionError
-from fedmerdel.files import read_plain
+from fedmerdel.files import read_plain, too_large
 from fedmerdel.model.names import changed, checked
 from fedmerdel.release.grid import defused, restored
+from fedmerdel.texts import TextError, sheet_rows
+
+MOST_BYTES = 4 * 2**20
+"""Of the names of clusters: ten thousand of the longest take three quarters of it."""
 
 FILE = "names.csv"
 COLUMNS = ("cluster", "name")
@@ -40,19 +45,22 @@ def read_names(path: str | Path) -> dict[int, str]:
         If it can't be read as that.
     """
     file = f"file {str(path)!r}"
+    return names_from(read_plain(path, file, MOST_BYTES), file)
+
+
+def names_from(data: bytes, file: str) -> dict[int, str]:
+    """Read the bytes of such a CSV; messages call it ``file``."""
+    if len(data) > MOST_BYTES:
+        raise too_large(file)
+    separator = max(",;", key=data.partition(b"\n")[0].decode("latin-1").count)
     try:
-        text = read_plain(path, file).decode("utf-8-sig")
-    except ValueError:
-        raise FileError(
-            f"{file} is no text in UTF-8: save it as CSV UTF-8 (comma delimited)"
-        ) from None
-    return names_from(text, file)
+        return _names(sheet_rows(data, separator), file)
+    except TextError as why:
+        raise FileError(f"{file}: {why}: save it as CSV UTF-8 (comma delimited)") from None
 
 
-def names_from(text: str, file: str) -> dict[int, str]:
-    """Read the text of such a CSV; messages call it ``file``."""
-    rows = _rows(text, file)
-    header = [cell.strip().casefold() for cell in _trimmed(rows[0])] if rows else []
+def _names(rows: Iterator[list[str]], file: str) -> dict[int, str]:
+    header = [cell.strip().casefold() for cell in _trimmed(next(rows, []))]
     if set(COLUMNS) < set(header):
         raise FileError(
             f"{file} has {len(header)} columns: delete those that are not cluster and name"
@@ -61,7 +69,7 @@ def names_from(text: str, file: str) -> dict[int, str]:
         # Not what they are: without a header these are cells of the first row.
         raise FileError(f"{file}: its first line must be the two columns' names, cluster,name")
     names: dict[int, str] = {}
-    for at, row in enumerate(rows[1:], start=2):
+    for at, row in enumerate(rows, start=2):
         cells = _trimmed(row)
         if not cells:
             continue
@@ -81,7 +89,7 @@ def names_from(text: str, file: str) -> dict[int, str]:
     return names
 
 
-def names_for(n_clusters: int, path: str | Path, text: str | None = None) -> tuple[str, ...]:
+def names_for(n_clusters: int, path: str | Path, data: bytes | None = None) -> tuple[str, ...]:
     """Return a name for each cluster, "" where it has none, from a file that is kept with them.
 
     Parameters
@@ -90,25 +98,15 @@ def names_for(n_clusters: int, path: str | Path, text: str | None = None) -> tup
         Clusters.
     path : str or Path
         The file.
-    text : str, optional
-        Its text, where it was read already.
+    data : bytes, optional
+        Its content, where it was read already.
     """
     file = f"file {str(path)!r}"
-    given = read_names(path) if text is None else names_from(text, file)
+    given = read_names(path) if data is None else names_from(data, file)
     try:
         return checked(changed((), n_clusters, given), n_clusters)
     except OptionError as error:
         raise FileError(f"{file}: {error}") from None
-
-
-def _rows(text: str, file: str) -> list[list[str]]:
-    separator = max(",;", key=text.partition("\n")[0].count)
-    try:
-        return list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
-    except csv.Error:
-        raise FileError(
-            f"{file} is no CSV, or a quote in it is not closed: save it again"
-        ) from None
 
 
 def _trimmed(row: list[str]) -> list[str]:

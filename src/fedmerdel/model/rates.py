@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betaincinv
 
-from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.arrays import FloatArray, plain_number
 
 INTERVAL = 0.95
 """Posterior probability inside the interval of a rate."""
@@ -84,7 +84,7 @@ def _listed(rate: Rate) -> list[float | None]:
 
 
 def _rate(listed: list[float | None]) -> Rate:
-    share, low, high = (nan if part is None else float(part) for part in listed)
+    share, low, high = (nan if part is None else plain_number(part) for part in listed)
     if not np.all((np.array([low, high]) >= 0) & (np.array([low, high]) <= 1)):
         raise ValueError("no interval of a share")
     if not (isnan(share) or 0 <= share <= 1):

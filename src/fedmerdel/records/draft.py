@@ -11,8 +11,8 @@ import numpy as np
 
 from fedmerdel.errors import ConstantColumnWarning, DataError, OptionError, RareLevelWarning
 from fedmerdel.records.columns import Column, Table
-from fedmerdel.records.frames import SUFFIXES
 from fedmerdel.records.infer import infer_codebook
+from fedmerdel.records.table_files import SUFFIXES
 from fedmerdel.records.tables import Readable, open_readable, short_reason
 from fedmerdel.study.codebook import (
     BOOLEANS,
@@ -30,6 +30,13 @@ MOST_NAMED = 5
 
 FEW_LEVELS = 5
 """A variable of so many levels is no identifier, however few rows there are."""
+
+
+MOST_LISTED = 100
+"""Columns that can't be used of which an error says why."""
+
+MOST_VARIABLES = 100_000
+"""Rows of a data dictionary; a table of rows may have columns of the same names."""
 
 
 class UnusableError(DataError):
@@ -210,6 +217,11 @@ def _with_both(name: str, levels: tuple[str, ...], kind: Kind) -> Variable:
 def _read_dictionary(
     table: Table, roles: Mapping[str, str], aside: Sequence[str], exclude: Sequence[str]
 ) -> tuple[Codebook, dict[str, str]]:
+    if table.n_rows > MOST_VARIABLES:
+        raise DataError(
+            f"{table.prefix}a data dictionary has a row for each variable, and this one has "
+            f"{table.n_rows:,}: name the columns of a table of rows otherwise"
+        )
     cells = {
         role: _texts(table.select([roles[role]]).columns[0])
         for role in ("variable", "levels", "label")
@@ -271,7 +283,10 @@ def _check_known(given: Sequence[str], known: Sequence[str], words: str) -> None
 
 
 def _unusable_error(prefix: str, noun: str, unusable: Mapping[str, str]) -> UnusableError:
-    listed = ", ".join(f"{name!r} ({why})" for name, why in unusable.items())
+    shown = list(unusable.items())[:MOST_LISTED]
+    listed = ", ".join(f"{name!r} ({why})" for name, why in shown)
+    if len(unusable) > len(shown):
+        listed += f" and {len(unusable) - len(shown):,} more"
     nouns = f"this {noun}" if len(unusable) == 1 else f"these {len(unusable)} {noun}s"
     return UnusableError(f"{prefix}{nouns} can't be used: {listed}")
 

@@ -1,4 +1,4 @@
-"""Columns of data frames, Arrow tables and files.
+"""Columns of data frames and Arrow tables.
 
 pyarrow and narwhals are imported where they are used: a fit on a NumPy array, the most
 common one, then starts faster. Their error messages may quote entries of the table, so
@@ -7,15 +7,11 @@ none of them is passed on.
 
 from __future__ import annotations
 
-import gzip
-from csv import reader
-from os import fspath
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedmerdel.errors import DataError, FileError
+from fedmerdel.errors import DataError
 from fedmerdel.records.columns import (
     Column,
     dates_message,
@@ -24,96 +20,6 @@ from fedmerdel.records.columns import (
     large_message,
     object_column,
 )
-
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
-"""How names of files that can be read end."""
-
-FEW_COLUMNS = 3
-"""Of fewer columns, a header can't be told from a row."""
-
-FIRST_ROWS = 1000
-"""Rows among whose entries a column's name is looked for."""
-
-SAME_SHARE = 0.8
-"""A first line is a row if this share of it is entries of its columns: a level may be rare."""
-
-
-def read_file(path: str | Path) -> Any:
-    """Read a CSV or Parquet file into an Arrow table.
-
-    Types of a CSV's columns are inferred from all its rows. Empty fields, and the usual
-    spellings of missing (``NA``, ``NaN``, ``null``, ...), count as missing.
-
-    Raises
-    ------
-    FileError
-        If the file is missing, unreadable, empty or of another type.
-    """
-    name = fspath(path)
-    where = f"file {name!r}"
-    if not name.lower().endswith(SUFFIXES):
-        raise FileError(f"{where}: unknown type of file; use one of {', '.join(SUFFIXES)}")
-    if not Path(name).exists():
-        raise FileError(f"{where} does not exist: check its name and folder")
-    if not Path(name).is_file():
-        raise FileError(f"{where} is not a file: give one CSV or Parquet file")
-    try:
-        empty = Path(name).stat().st_size == 0
-        # Opened once here: Arrow words a lack of permission in many ways.
-        with Path(name).open("rb"):
-            pass
-    except OSError:
-        raise FileError(f"{where} can't be opened: check that you may read it") from None
-    if empty:
-        raise FileError(f"{where} is empty: it has no header and no rows")
-    try:
-        if name.lower().endswith(".parquet"):
-            from pyarrow import parquet
-
-            return parquet.ParquetFile(name).read()
-        from pyarrow import csv
-
-        table = csv.read_csv(
-            name,
-            # Of one column, an empty line is a row with its entry missing.
-            parse_options=csv.ParseOptions(ignore_empty_lines=_n_names(name) != 1),
-            convert_options=csv.ConvertOptions(strings_can_be_null=True),
-        )
-    except Exception:
-        kind = "Parquet" if name.lower().endswith(".parquet") else "CSV (UTF-8, with a header)"
-        raise FileError(
-            f"{where} can't be read as {kind}: it may be damaged, cut off, or have rows of "
-            "different length; write it again"
-        ) from None
-    if len(table.column_names) == 1 and any(sign in table.column_names[0] for sign in ";\t"):
-        # One column whose name is the whole first line, perhaps a row: not to be shown either.
-        raise FileError(
-            f"{where} has its columns separated by semicolons or tabs: save it with commas"
-        )
-    if has_no_header(table):
-        # Its first line is a row: no message may name these columns.
-        raise FileError(
-            f"{where} has no header: its first line looks like a row; write the names of the "
-            "columns there"
-        )
-    return table
-
-
-def has_no_header(table: Any) -> bool:
-    """Whether what should be the columns' names looks like a row of the table.
-
-    Four in five names are then entries of their own columns. Names that count the columns are
-    names, though a column may hold its own number.
-    """
-    names = table.column_names
-    counted = ([str(at + first) for at in range(len(names))] for first in (0, 1))
-    if len(names) < FEW_COLUMNS or names in counted:
-        return False
-    found = sum(
-        name in {str(entry) for entry in column.slice(0, FIRST_ROWS).to_pylist()}
-        for name, column in zip(names, table.columns, strict=True)
-    )
-    return found >= SAME_SHARE * len(names)
 
 
 def frame_column(series: Any, where: str) -> Column:
@@ -182,6 +88,20 @@ def arrow_column(array: Any, where: str, *, keep_order: bool = True) -> Column:
     return Column(checked_numbers(array.to_numpy(zero_copy_only=False), where), missing)
 
 
+def file_column(array: Any, where: str, *, keep_order: bool) -> Column:
+    """Make a column from what a file holds: of texts and their numbers that may be anything."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(array.type):
+        try:
+            array.validate(full=True)
+        except pa.ArrowException:
+            raise DataError(
+                f"{where} is damaged, or holds text that is not UTF-8: write it again"
+            ) from None
+    return arrow_column(array, where, keep_order=keep_order)
+
+
 def date_texts(column: Any) -> list[str | None]:
     """Return dates and times as ISO 8601 text, such as 2025-03-01 or 2025-03-01T08:30:00.
 
@@ -242,13 +162,6 @@ def continuous_message(where: str) -> str:
 def unreadable_message(where: str) -> str:
     """Word the error for a type that has no categories."""
     return f"{where} is of a type that can't be read: make it text, whole numbers or true/false"
-
-
-def _n_names(csv_name: str) -> int:
-    """Return how many columns a CSV has, from its first line alone."""
-    opener: Any = gzip.open if csv_name.lower().endswith(".gz") else open
-    with opener(csv_name, "rt", encoding="utf-8-sig", errors="replace") as lines:
-        return len(next(reader([next((line for line in lines if line != "\n"), "")])))
 
 
 def _pandas_categories(series: Any) -> Column:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,12 @@ from numpy.typing import NDArray
 from fedmerdel.errors import DataError
 from fedmerdel.records.columns import Column, Table, dates_message, object_column
 from fedmerdel.records.frames import (
-    arrow_column,
     checked_numbers,
+    file_column,
     frame_column,
-    read_file,
     unreadable_message,
 )
+from fedmerdel.records.table_files import read_file
 
 __all__ = ["Column", "Readable", "Table", "open_readable", "open_table", "short_reason"]
 
@@ -129,10 +131,9 @@ def open_readable(source: Any) -> Readable:
     if isinstance(source, Table):
         return Readable(source)
     if isinstance(source, (str, Path)):
-        table, origin = read_file(source), f"file {str(source)!r}"
-        return _from_columns(
-            table.column_names, table.columns, arrow_column, table.num_rows, origin
-        )
+        (table, texts), origin = read_file(source), f"file {str(source)!r}"
+        reads = [partial(file_column, keep_order=name not in texts) for name in table.column_names]
+        return _from_columns(table.column_names, table.columns, reads, table.num_rows, origin)
     if isinstance(source, np.ndarray):
         return _from_array(source)
     if isinstance(source, (list, tuple)):
@@ -153,7 +154,7 @@ def short_reason(message: str, where: str) -> str:
 def _from_columns(
     names: Sequence[Any],
     columns: Sequence[Any],
-    read: Callable[[Any, str], Column],
+    reads: Iterable[Callable[[Any, str], Column]],
     n_rows: int,
     origin: str = "",
 ) -> Readable:
@@ -163,7 +164,7 @@ def _from_columns(
     found: dict[str, Column] = {}
     unreadable: dict[str, str] = {}
     dates: dict[str, Any] = {}
-    for name, column in zip(names, columns, strict=True):
+    for name, column, read in zip(names, columns, reads, strict=False):
         where = f"{prefix}column {name!r}"
         try:
             found[name] = read(column, where)
@@ -211,7 +212,8 @@ def _from_frame(source: Any) -> Readable:
             f"Expected 2D array, got {type(source).__name__} instead: give a NumPy array, a "
             f"data frame, an Arrow table or the path of a file. {_RESHAPE}"
         )
-    return _from_columns(frame.columns, list(frame.iter_columns()), frame_column, len(frame))
+    columns = list(frame.iter_columns())
+    return _from_columns(frame.columns, columns, repeat(frame_column), len(frame))
 
 
 def _from_rows(rows: Sequence[Any]) -> Readable:

@@ -5,12 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import re
+from array import array
 from collections.abc import Iterable
 
 import numpy as np
 
+from fedmerdel.bundles import damaged
 from fedmerdel.errors import FileError
 from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.texts import LARGEST, TextError, sheet_rows
+
+MOST_ROWS = 250_000
+"""Rows of a sheet: one for each level of each variable, and few more."""
+
+MOST_NUMBERS = 4_000_000
+"""Numbers of a sheet: two hundred clusters of twenty thousand levels."""
 
 # float() alone takes "1_000" and digits of other scripts.
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -53,29 +62,38 @@ def write_grid(header: list[str], rows: Iterable[list[str]]) -> str:
 
 
 def read_grid(
-    file: str, text: str, labels: list[str], columns: list[str]
+    file: str, data: bytes, labels: list[str], columns: list[str]
 ) -> tuple[list[list[str]], FloatArray]:
-    """Return the label columns of a sheet, and its numbers."""
+    """Return the label columns of a sheet, and its numbers.
+
+    Rows are read one by one, so that no more is held of a sheet than its numbers and labels.
+    """
+    names: list[list[str]] = []
+    numbers = array("d")
+    header = labels + columns
     try:
-        header, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    except (csv.Error, ValueError):
-        raise FileError(f"file {file!r} is no table: copy it again") from None
-    if header != labels + columns:
-        raise FileError(
-            f"file {file!r}: its columns must be {', '.join(labels + columns[:3])} and so on, "
-            f"{len(labels + columns)} in all"
-        )
-    if not rows:
+        for at, row in enumerate(sheet_rows(data), start=1):
+            if at == 1 and row != header:
+                raise FileError(
+                    f"file {file!r}: its columns must be {', '.join(labels + columns[:3])} and so "
+                    f"on, {len(header)} in all"
+                )
+            if at == 1:
+                continue
+            if at > MOST_ROWS or len(numbers) > MOST_NUMBERS:
+                raise TextError("it holds too much")
+            if len(row) != len(header) or not all(map(NUMBER.fullmatch, row[len(labels) :])):
+                raise FileError(f"file {file!r}, row {at}: expected {len(columns)} numbers")
+            names.append([*map(restored, row[: len(labels)])])
+            numbers.extend(map(float, row[len(labels) :]))
+    except TextError as why:
+        raise FileError(damaged(file, str(why))) from None
+    if not names:
         raise FileError(f"file {file!r} has no rows: copy it again")
-    for at, row in enumerate(rows, start=2):
-        if len(row) != len(header) or not all(map(NUMBER.fullmatch, row[len(labels) :])):
-            raise FileError(f"file {file!r}, row {at}: expected {len(columns)} numbers")
-    numbers = np.array([row[len(labels) :] for row in rows]).astype(np.float64)
-    if not np.isfinite(numbers).all():
+    found = np.array(numbers).reshape(len(names), len(columns))
+    if not (np.abs(found) <= LARGEST).all():
         raise FileError(f"file {file!r} has a number too large to be one: copy it again")
-    return [[*map(restored, row[: len(labels)])] for row in rows], numbers.reshape(
-        len(rows), len(columns)
-    )
+    return names, found
 
 
 def check_names(file: str, found: list[list[str]], expected: list[list[str]]) -> None:

@@ -69,8 +69,8 @@ class Reply(SiteSummary):
         return {**super()._single(), "cost": self.moves.cost, "blur": self.moves.halves.blur}
 
     @classmethod
-    def _single_names(cls, texts: dict[str, str]) -> list[str]:
-        return ["h", "cost", "blur"] if HALVES in texts else ["h"]
+    def _single_names(cls, files: Files) -> list[str]:
+        return ["h", "cost", "blur"] if HALVES in files else ["h"]
 
     def _more_sheets(self) -> dict[str, str]:
         if self.moves is None:
@@ -85,15 +85,15 @@ class Reply(SiteSummary):
     def _more_fields(
         cls,
         document: dict[str, Any],
-        texts: dict[str, str],
+        files: Files,
         single: dict[str, FloatArray],
         codebook: Codebook,
     ) -> dict[str, Any]:
         moves = None
-        if HALVES in texts:
-            T, S = read_counts(HALVES, texts[HALVES], len(single["h"]), codebook)
+        if HALVES in files:
+            T, S = read_counts(HALVES, files[HALVES], len(single["h"]), codebook)
             moves = MoveSums(FirstHalves(T, S, single["blur"]), single["cost"])
-        fields = super()._more_fields(document, texts, single, codebook)
+        fields = super()._more_fields(document, files, single, codebook)
         return {**fields, "evidence": float(document["evidence"]), "moves": moves}
 
     def _impossible(self) -> str | None:

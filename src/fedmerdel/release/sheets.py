@@ -47,10 +47,10 @@ def _count_rows(codebook: Codebook, T: FloatArray, S: FloatArray) -> Iterable[li
 
 
 def read_counts(
-    file: str, text: str, n_clusters: int, codebook: Codebook
+    file: str, data: bytes, n_clusters: int, codebook: Codebook
 ) -> tuple[FloatArray, FloatArray]:
     """Return T and S of a sheet."""
-    names, numbers = read_grid(file, text, ["variable", "level"], cluster_columns(n_clusters))
+    names, numbers = read_grid(file, data, ["variable", "level"], cluster_columns(n_clusters))
     check_names(file, names[:1], [[ROWS, ""]])
     T, at = numbers[0].copy(), 1
     levels = []
@@ -84,11 +84,11 @@ def overlap_sheet(single: Mapping[str, FloatArray], Q: FloatArray) -> str:
 
 
 def read_overlap(
-    text: str, single: list[str], n_clusters: int
+    data: bytes, single: list[str], n_clusters: int
 ) -> tuple[dict[str, FloatArray], FloatArray]:
     """Return the numbers of single clusters by their names, and the overlaps."""
     clusters = cluster_columns(n_clusters)
-    names, numbers = read_grid(OVERLAP, text, ["cluster"], [*single, *clusters])
+    names, numbers = read_grid(OVERLAP, data, ["cluster"], [*single, *clusters])
     check_names(OVERLAP, names, [[name] for name in clusters])
     found = {name: numbers[:, i].copy() for i, name in enumerate(single)}
     return found, numbers[:, len(single) :].copy()
@@ -107,14 +107,14 @@ def outcomes_sheet(outcomes: Mapping[str, OutcomeCounts], n_clusters: int) -> st
 
 
 def read_outcomes(
-    text: str | None, outcomes: list[Any], n_clusters: int
+    data: bytes | None, outcomes: list[Any], n_clusters: int
 ) -> dict[str, OutcomeCounts]:
     """Return the counts of the outcomes that a document names."""
-    if (text is not None) != bool(outcomes):
+    if (data is not None) != bool(outcomes):
         raise FileError(f"file {OUTCOMES!r} and the outcomes that are named don't fit: copy again")
-    if text is None:
+    if data is None:
         return {}
-    names, numbers = read_grid(OUTCOMES, text, ["outcome", "rows"], cluster_columns(n_clusters))
+    names, numbers = read_grid(OUTCOMES, data, ["outcome", "rows"], cluster_columns(n_clusters))
     expected = [[name, part] for name in outcomes for part in OutcomeCounts._fields]
     check_names(OUTCOMES, names, expected)
     return {

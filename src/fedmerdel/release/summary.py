@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedmerdel.bundles import Files, decoded
+from fedmerdel.bundles import Files
 from fedmerdel.errors import DataError, FileError
 from fedmerdel.parcels import Parcel
 from fedmerdel.release.account import Account
@@ -32,10 +32,8 @@ from fedmerdel.study.codebook import Codebook
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
 from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.components import MOST_COMPONENTS
 from fedmerdel.sums.sums import Sums
-
-MOST_CLUSTERS = 100_000
-"""No site comes near; a file that tells of more is damaged."""
 
 SOFTWARE = f"fedmerdel {version('fedmerdel')}"
 """Name and version of the software that writes releases."""
@@ -192,20 +190,19 @@ class SiteSummary(Parcel):
         except DataError as error:
             raise FileError(f"file {cls.DOCUMENT!r}: {error}") from None
         n_clusters = document.pop("n_clusters")
-        if not 0 < n_clusters <= MOST_CLUSTERS:
+        if not 0 < n_clusters <= MOST_COMPONENTS:
             raise FileError(f"file {cls.DOCUMENT!r}: 'n_clusters' is not what it should be")
         check_site_name(document["site"])
-        texts = {name: decoded(files, name) for name in files}
         selected = document.pop("selected")
-        T, S = read_counts(COUNTS, texts[COUNTS], n_clusters, codebook)
-        outcomes = read_outcomes(texts.get(OUTCOMES), document.pop("outcomes"), n_clusters)
-        single, Q = read_overlap(texts[OVERLAP], cls._single_names(texts), n_clusters)
+        T, S = read_counts(COUNTS, files[COUNTS], n_clusters, codebook)
+        outcomes = read_outcomes(files.get(OUTCOMES), document.pop("outcomes"), n_clusters)
+        single, Q = read_overlap(files[OVERLAP], cls._single_names(files), n_clusters)
         return cls(
             sums=Sums(T, S, single["h"], Q, outcomes),
             selected=None if selected is None else tuple(selected),
             account=account,
             codebook=codebook,
-            **cls._more_fields(document, texts, single, codebook),
+            **cls._more_fields(document, files, single, codebook),
         )
 
     def _document(self) -> dict[str, Any]:
@@ -233,7 +230,7 @@ class SiteSummary(Parcel):
         return {"h": self.sums.h}
 
     @classmethod
-    def _single_names(cls, texts: dict[str, str]) -> list[str]:
+    def _single_names(cls, files: Files) -> list[str]:
         return ["h"]
 
     def _more_sheets(self) -> dict[str, str]:
@@ -246,7 +243,7 @@ class SiteSummary(Parcel):
     def _more_fields(
         cls,
         document: dict[str, Any],
-        texts: dict[str, str],
+        files: Files,
         single: dict[str, FloatArray],
         codebook: Codebook,
     ) -> dict[str, Any]:

@@ -72,5 +72,5 @@ def _columns(target: Path, first: bytes) -> list[str]:
         return header.rstrip("\r").replace('"', "").split(",")
     try:
         return list(parquet.read_schema(target).names)
-    except ArrowException:
+    except (ArrowException, ValueError, OSError):  # damaged, or names that are no text
         return []

@@ -12,6 +12,7 @@ more, and counts whatever its study is called.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 from collections.abc import Sequence
@@ -20,8 +21,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.files import read_plain
+from fedmerdel.files import MOST_BYTES, open_plain, read_plain
 from fedmerdel.swap import sync_folder, take_lock
+from fedmerdel.texts import TextError, json_content
 
 FILE = "ledger.jsonl"
 
@@ -200,11 +202,8 @@ def check_release(past: Sequence[Entry], new: Entry, study_rounds: int, most_rou
 
 def table_digest(path: Path) -> str:
     """Return the SHA-256 of a file's bytes."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        raise FileError(f"file {str(path)!r} can't be read: check its name and rights") from None
+    with open_plain(path, f"file {str(path)!r}") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _changed(before: Entry, now: Entry) -> str:
@@ -230,7 +229,10 @@ def _line(entry: Entry, before: bytes) -> bytes:
 def _read(content: bytes, path: Path) -> list[tuple[Entry, bytes]]:
     """Return each entry and its line; what stands after the last line's end is none."""
     found: list[tuple[Entry, bytes]] = []
-    for at, line in enumerate(content.split(b"\n")[:-1], start=1):
+    for at, ended in enumerate(io.BytesIO(content), start=1):
+        if not ended.endswith(b"\n"):
+            break
+        line = ended[:-1]
         entry = _entry(line)
         if entry is None or _line(entry, found[-1][1] if found else b"") != line:
             raise FileError(
@@ -243,10 +245,10 @@ def _read(content: bytes, path: Path) -> list[tuple[Entry, bytes]]:
 
 def _entry(line: bytes) -> Entry | None:
     try:
-        document: Any = json.loads(line)
+        document: Any = json_content(line, MOST_BYTES)
         document.pop("previous")
         entry = Entry(**document)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (TextError, TypeError, KeyError, AttributeError):
         return None
     kinds = {"str": str, "int": int, "bool": bool, "What": str}
     fits = all(type(getattr(entry, each.name)) is kinds[str(each.type)] for each in fields(Entry))

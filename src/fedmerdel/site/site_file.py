@@ -17,6 +17,7 @@ from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.study.study import Study
 from fedmerdel.study.study_file import toml_document
 from fedmerdel.study.study_text import quoted
+from fedmerdel.texts import MOST_TOML
 
 SECTION = "site"
 
@@ -94,7 +95,7 @@ class SiteFile:
             If an entry can't be used; the message names it.
         """
         where, home = f"file {str(path)!r}", Path(path).parent
-        document = toml_document(read_plain(path, where), where)
+        document = toml_document(read_plain(path, where, MOST_TOML), where)
         if set(document) != {SECTION} or not isinstance(document[SECTION], dict):
             raise DataError(f"{where}: a site's file has one section, [{SECTION}]")
         try:
@@ -166,7 +167,7 @@ class SiteFile:
 def is_site_file(path: str | Path) -> bool:
     """Whether a TOML file is a site's, and not a study."""
     where = f"file {str(path)!r}"
-    return SECTION in toml_document(read_plain(path, where), where)
+    return SECTION in toml_document(read_plain(path, where, MOST_TOML), where)
 
 
 def _entries(given: dict[str, Any], home: Path) -> dict[str, Any]:

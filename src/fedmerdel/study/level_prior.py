@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import isfinite
 from numbers import Real
 from typing import Any
 
 from fedmerdel.errors import OptionError
 from fedmerdel.study.codebook import Codebook
-from fedmerdel.sums.prior import Expected
+from fedmerdel.sums.prior import LARGEST, SMALLEST, Expected
 
 FIXED = "fixed"
 LEARNED = "learned"
 
-SMALLEST_PRIOR = 1e-9
-"""Least Dirichlet parameter of a level: below, sums with counts lose it altogether."""
+_RANGE = f"{SMALLEST:g} to {LARGEST:g}"
 
 _WAYS = (
     "prior: give 'learned', 'fixed', one positive number for all levels, or one for each "
@@ -90,10 +88,15 @@ def _is_number(value: Any) -> bool:
 def _number(value: Any) -> float:
     if not _is_number(value):
         raise OptionError(_WAYS)
-    try:
-        number = float(value)
-    except OverflowError:
-        number = float("inf")
-    if not isfinite(number) or number < SMALLEST_PRIOR:
-        raise OptionError(f"prior: every number must be finite and at least {SMALLEST_PRIOR:g}")
-    return number
+    if not SMALLEST <= value <= LARGEST:
+        raise OptionError(f"prior: every number must be from {_RANGE}")
+    return float(value)
+
+
+def checked_alpha(value: Any) -> float:
+    """Return the Dirichlet parameter of each cluster's weight, or refuse what is none."""
+    if not _is_number(value):
+        raise OptionError("alpha: give a number")
+    if not SMALLEST <= value <= LARGEST:
+        raise OptionError(f"alpha: give a number from {_RANGE}")
+    return float(value)

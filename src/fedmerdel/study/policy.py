@@ -15,10 +15,14 @@ from fedmerdel.errors import OptionError
 CUSTOM = "custom"
 """Name of every policy that a study sets for itself."""
 
+LARGEST = 1_000_000
+"""Of a threshold or a rounding: no rule has a thousand."""
+
 
 def _whole(field: str, value: Any) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
-        raise OptionError(f"{field}: give a whole number of at least 0")
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or not 0 <= value <= LARGEST:
+        raise OptionError(f"{field}: give a whole number from 0 to {LARGEST:,}")
     return int(value)
 
 

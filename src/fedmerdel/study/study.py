@@ -7,18 +7,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from math import isfinite
-from numbers import Integral, Real
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fedmerdel.errors import DataError, OptionError
-from fedmerdel.files import write_text
+from fedmerdel.files import check_earlier, check_place, write_text
 from fedmerdel.study.codebook import Codebook, Missing, check_no_missing_level
-from fedmerdel.study.level_prior import checked_prior, chosen_way
+from fedmerdel.study.level_prior import checked_alpha, checked_prior, chosen_way
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
 from fedmerdel.study.site_keys import checked_keys
-from fedmerdel.study.study_file import FORMAT, SECTION_OF, read_study, study_bytes
+from fedmerdel.study.study_file import FORMAT, SECTION_OF, is_study, read_study, study_bytes
 from fedmerdel.study.study_text import study_text
 from fedmerdel.sums.components import (
     AUTO,
@@ -139,7 +138,7 @@ class Study:
         _choice("merge_criterion", self.merge_criterion, get_args(MergeCriterion))
         _choice("missing", self.missing, MISSING_WAYS)
         self._set("codebook", self._checked_codebook())
-        self._set("alpha", _number("alpha", self.alpha))
+        self._set("alpha", checked_alpha(self.alpha))
         for field in ("variable_selection", "site_shares"):
             if not isinstance(getattr(self, field), bool):
                 raise OptionError(f"{field}: give true or false")
@@ -229,11 +228,19 @@ class Study:
     def save(self, path: str | Path) -> None:
         """Write a TOML file that a person can read and change.
 
+        Parameters
+        ----------
+        path : str or Path
+            An earlier study of that name is replaced once the new one is complete; any other
+            file stays, and is refused.
+
         Raises
         ------
         FileError
-            If it can't be written; an earlier file then stays.
+            If another file is there, or nothing can be written; an earlier file then stays.
         """
+        check_place(path)
+        check_earlier(path, "study", is_study)
         write_text(path, self.to_text())
 
     @classmethod
@@ -344,16 +351,3 @@ def _whole(field: str, value: Any, at_least: int, at_most: int | None = None) ->
         limit = f"at least {at_least}" if at_most is None else f"{at_least} to {at_most}"
         raise OptionError(f"{field}: give a whole number of {limit}")
     return int(value)
-
-
-def _number(field: str, value: Any, at_least: float = 0.0) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise OptionError(f"{field}: give numbers" if at_least else f"{field}: give a number")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = float("inf")
-    if not isfinite(number) or number <= 0 or number < at_least:
-        limit = f"of at least {at_least:g}" if at_least else "above 0"
-        raise OptionError(f"{field}: give a finite number {limit}")
-    return number

@@ -5,16 +5,17 @@ A study file holds no rows, so a message may quote it.
 
 from __future__ import annotations
 
-import tomllib
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from fedmerdel.errors import DataError, FileError, OptionError
-from fedmerdel.files import read_plain
+from fedmerdel.files import read_plain, version_text
 from fedmerdel.study.codebook import Codebook, Kind, Value, Variable, level_text
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy, custom_policy, policy_named
+from fedmerdel.texts import MOST_TOML, TextError, toml_content
 
 FORMAT = 5
 """Version of the format, and of what a study's hash covers."""
@@ -46,7 +47,12 @@ SECTION_OF: dict[str, str] = {
 
 def study_bytes(path: str | Path) -> bytes:
     """Read the bytes of a study's file."""
-    return read_plain(path, f"file {str(path)!r}")
+    return read_plain(path, f"file {str(path)!r}", MOST_TOML)
+
+
+def is_study(first: bytes) -> bool:
+    """Whether these are the first bytes of a study's file, perhaps changed by hand."""
+    return re.search(rb"^[ \t]*\[study\]", first, re.MULTILINE) is not None
 
 
 def read_study(content: bytes, where: str) -> dict[str, Any]:
@@ -73,8 +79,8 @@ def read_study(content: bytes, where: str) -> dict[str, Any]:
     found = arguments.pop("format", FORMAT)
     if found != FORMAT or isinstance(found, bool):
         raise FileError(
-            f"{where} is version {found!r} of its format, and this software reads version "
-            f"{FORMAT}: use the software that wrote it, or draft the study again"
+            f"{where} is version {version_text(found)} of its format, and this software reads "
+            f"version {FORMAT}: use the software that wrote it, or draft the study again"
         )
     if "name" not in arguments:
         raise DataError(f"{where}: section [study] has no 'name': give the study one")
@@ -95,13 +101,9 @@ def read_study(content: bytes, where: str) -> dict[str, Any]:
 def toml_document(content: bytes, where: str) -> dict[str, Any]:
     """Read the bytes of a TOML file, which messages call ``where``."""
     try:
-        # Some editors begin a file with a byte order mark, which TOML does not know.
-        return tomllib.loads(content.decode("utf-8-sig"))
-    except tomllib.TOMLDecodeError as error:
-        reason = " ".join(str(error).split())
-        raise FileError(f"{where} can't be read as TOML: {reason}") from None
-    except (ValueError, RecursionError):
-        raise FileError(f"{where} can't be read as TOML (text in UTF-8)") from None
+        return toml_content(content)
+    except TextError as why:
+        raise FileError(f"{where} can't be read as TOML (text in UTF-8): {why}") from None
 
 
 def _check_sections(document: Mapping[str, Any], where: str) -> None:

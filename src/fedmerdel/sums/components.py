@@ -18,8 +18,9 @@ AUTO_COMPONENTS = 200
 PAPER_COMPONENTS = 20
 """Components of the paper's recipe, which starts with all of them, where no number is given."""
 
-MOST_COMPONENTS = 10_000
-"""More than anyone's table could tell apart; what a number in a file may ask for has an end."""
+MOST_COMPONENTS = 2000
+"""More than anyone's table could tell apart. A number is kept for each pair of clusters, and told
+by a site: four million are as many as a sheet holds."""
 
 FIRST_ROOM = 20
 """Clusters that a search has room for at first; twice as many once they are used up."""
@@ -32,7 +33,8 @@ def checked_max_clusters(value: Any) -> MaxClusters:
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or not 1 <= int(value) <= MOST_COMPONENTS:
         raise OptionError(
-            f"max_clusters: give 'auto', or a whole number from 1 to {MOST_COMPONENTS:,}"
+            f"max_clusters: give 'auto', or a whole number from 1 to {MOST_COMPONENTS:,}: memory "
+            "and time grow with the square of it"
         )
     return int(value)
 

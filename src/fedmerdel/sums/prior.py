@@ -15,6 +15,15 @@ from fedmerdel.sums.arrays import FloatArray, IntArray
 Expected = Literal["fixed", "learned"] | tuple[float, ...]
 """What is expected of the levels: by name, or one number for each level."""
 
+SMALLEST = 1e-9
+"""Least Dirichlet parameter: below, sums with counts lose it altogether."""
+
+LARGEST = 1e9
+"""The largest: above, counts are lost in it."""
+
+ROUNDING = 1e-9
+"""What a share may be above 1."""
+
 
 class Prior(NamedTuple):
     """Symmetric Dirichlet on the weights, a full vector per variable on the levels.
@@ -60,6 +69,31 @@ class Prior(NamedTuple):
     def posterior(self, S: FloatArray) -> FloatArray:
         """Return eps* (equation epsdef; with variable selection appendix B): (..., M)."""
         return self.eps + self.explained(S)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a fit can have ended with it; its parts fit each other, and no sum is too large.
+
+        What is learned adds strengths to the parameters that may be given.
+        """
+        shapes = {
+            "eps": (self.n_levels.sum(), SMALLEST, 2 * LARGEST),
+            "strength": (len(self.n_levels), 0.0, LARGEST),
+            "inclusion": (len(self.n_levels), 0.0, 1.0 + ROUNDING),
+            "background": (self.n_levels.sum(), 0.0, 1.0 + ROUNDING),
+        }
+        for name, (size, low, high) in shapes.items():
+            part = getattr(self, name)
+            if part is not None and (
+                part.shape != (size,) or not np.all((part >= low) & (part <= high))
+            ):
+                return False
+        return (
+            SMALLEST <= self.alpha <= LARGEST
+            and self.n_components >= 1
+            and bool(np.isfinite(self.constant))
+            and (self.floor is None or 0.0 < self.floor <= 1.0)
+        )
 
     @property
     def n_levels(self) -> IntArray:

@@ -1,0 +1,202 @@
+"""Many cases: ``python -m fuzz [--cases N] [--seed S] [--workers W]``, or one: ``--only N``.
+
+Each worker is a process of its own with a limit on its address space. It says when a case begins
+and ends; one that says nothing for ten seconds is killed, and the case counts as a hang.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from fuzz.page import LIMIT_SECONDS, Tally, write_page
+
+ROOM = 2**30
+"""Bytes of address space that a worker may have beyond those that it began with."""
+
+GIVES_BACK = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
+"""So that memory that was used is given back, and a peak is that of one case."""
+
+
+def main() -> None:
+    """Run what is asked for."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser.add_argument("--cases", type=int, default=200_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--only", type=int, help="run one case alone, and tell of it")
+    parser.add_argument("--page", type=Path, help="results page to write")
+    parser.add_argument("--work", nargs=3, type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.only is not None:
+        run_one(given.seed, given.only)
+    elif given.work:
+        work(given.seed, range(*given.work))
+    else:
+        tally = run_all(given.seed, range(given.first, given.first + given.cases), given.workers)
+        print(tally.text())
+        if given.page is not None:
+            write_page(given.page, tally, given.seed)
+        sys.exit(0 if tally.clean else 1)
+
+
+def _home() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder that is gone at the end, in memory where the system has that."""
+    memory = Path("/dev/shm")
+    return tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None)
+
+
+def work(seed: int, numbers: range) -> None:
+    """Be a worker: run cases, and say so line by line."""
+    import warnings
+
+    from fuzz.cases import forget_peak, megabytes, outcome, prepare
+    from fuzz.workshop import Workshop
+
+    def say(**told: Any) -> None:
+        os.write(1, (json.dumps(told) + "\n").encode())
+
+    with _home() as place:
+        home = Path(place)
+        (home / "shop").mkdir()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            shop = Workshop(home / "shop")
+        for number in numbers:
+            case = prepare(shop, seed, number, home / "case")
+            forget_peak()
+            say(begins=number, kind=case.kind)
+            _limit_memory(ROOM)
+            found = outcome(case)
+            peak = megabytes("VmHWM")
+            _limit_memory(None)
+            say(
+                ends=number,
+                kind=case.kind,
+                status=found.status,
+                detail=found.detail if found.status == "internal" else "",
+                seconds=round(found.seconds, 3),
+                peak=0 if case.rows else peak,
+            )
+
+
+def _limit_memory(room: int | None) -> None:
+    """Allow no more than so many bytes of address space beyond those there are, or any number."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = hard if room is None else pages * os.sysconf("SC_PAGE_SIZE") + room
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+
+
+def run_one(seed: int, number: int) -> None:
+    """Run one case, and tell what it is and what became of it."""
+    from fuzz.cases import forget_peak, megabytes, outcome, prepare
+    from fuzz.workshop import Workshop
+
+    with _home() as place:
+        home = Path(place)
+        (home / "shop").mkdir()
+        shop = Workshop(home / "shop")
+        case = prepare(shop, seed, number, home / "case")
+        use = case.use if isinstance(case.use, str) else case.use.__name__
+        print(f"{case.kind}: {use}")
+        print("\n".join(f"  {edit[:300]}" for edit in case.edits))
+        forget_peak()
+        before = megabytes("VmHWM")
+        _limit_memory(ROOM)
+        found = outcome(case)
+        print(f"{found.status} after {found.seconds:.2f} s: {found.detail[:2000]}")
+        print(f"peak memory {megabytes('VmHWM')} MB, {before} MB before")
+
+
+def run_all(seed: int, numbers: range, n_workers: int) -> Tally:
+    """Run cases in worker processes, and count what became of them."""
+    tally = Tally()
+    parts = [numbers[at::n_workers] for at in range(n_workers)]
+    watched = selectors.DefaultSelector()
+    for part in parts:
+        _Worker(seed, part, watched)
+    last_told = time.monotonic()
+    while watched.get_map():
+        for key, _ in watched.select(timeout=1.0):
+            key.data.hear(tally)
+        for key in list(watched.get_map().values()):
+            key.data.look(tally)
+        if time.monotonic() - last_told > 60:
+            last_told = time.monotonic()
+            print(f"{tally.n_cases} cases, {len(tally.wrong)} wrong", file=sys.stderr, flush=True)
+    return tally
+
+
+class _Worker:
+    """A process that runs cases, one after the other; another takes over where it dies."""
+
+    def __init__(self, seed: int, numbers: range, watched: selectors.BaseSelector) -> None:
+        self.seed, self.numbers, self.watched = seed, numbers, watched
+        self.at: int | None = None
+        self.kind, self.began, self.rest = "", 0.0, b""
+        self.start()
+
+    def start(self) -> None:
+        bounds = [self.numbers.start, self.numbers.stop, self.numbers.step]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "fuzz", "--seed", str(self.seed), "--work", *map(str, bounds)],
+            stdout=subprocess.PIPE,
+            env={**os.environ, **GIVES_BACK},
+        )
+        assert self.process.stdout is not None
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.watched.register(self.process.stdout, selectors.EVENT_READ, self)
+
+    def hear(self, tally: Tally) -> None:
+        """Take in what the process says; where it has ended, begin again after its case."""
+        assert self.process.stdout is not None
+        data = os.read(self.process.stdout.fileno(), 2**16)
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
+            told = json.loads(line)
+            if "begins" in told:
+                self.at, self.kind, self.began = told["begins"], told["kind"], time.monotonic()
+            else:
+                tally.add(self.seed, told.pop("ends"), **told)
+                self.at = None
+        if not data:
+            self.watched.unregister(self.process.stdout)
+            self.process.stdout.close()
+            code = self.process.wait()
+            if self.at is not None:
+                took = time.monotonic() - self.began
+                status = "hang" if took > LIMIT_SECONDS else "internal"
+                tally.add(
+                    self.seed, self.at, kind=self.kind, status=status, seconds=round(took, 3),
+                    detail=f"the process died with code {code}", peak=0,
+                )  # fmt: skip
+                self.numbers = range(self.at + self.numbers.step, *_end(self.numbers))
+                self.at = None
+                if self.numbers:
+                    self.start()
+            elif code:
+                raise RuntimeError(f"a worker ended with code {code} between cases")
+
+    def look(self, tally: Tally) -> None:
+        """Kill the process if its case takes too long."""
+        if self.at is not None and time.monotonic() - self.began > LIMIT_SECONDS + 1:
+            self.process.kill()
+
+
+def _end(numbers: range) -> tuple[int, int]:
+    return numbers.stop, numbers.step
+
+
+if __name__ == "__main__":
+    main()
