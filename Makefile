@@ -10,12 +10,13 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-statistics lint browser docs bench lock clean
+.PHONY: help demo test test-statistics fuzz lint browser docs bench lock clean
 
 help:
 	@echo "make demo    simulate a table, cluster it, show the result"
 	@echo "make test    all checks: lint, tests, docs"
 	@echo "make test-statistics   claims over many seeds (a quarter of an hour); writes docs/results"
+	@echo "make fuzz    hostile files (CASES=200000, an hour; SEED=0, WORKERS=1); writes docs/results"
 	@echo "make lint    ruff, mypy, import contracts"
 	@echo "make docs    build the documentation into build/docs"
 	@echo "make bench   run the benchmarks and write docs/results"
@@ -40,6 +41,13 @@ test: lint browser
 test-statistics: .venv/.dev-stamp
 	$(BIN)/python -m pytest -n 2 -p tests.statistics_page -p no:randomly -m statistics
 
+# Hostile files, given to every reader; CASES=20000 takes some minutes.
+CASES ?= 200000
+SEED ?= 0
+WORKERS ?= 1
+fuzz: .venv/.dev-stamp
+	$(BIN)/python -m fuzz --cases $(CASES) --seed $(SEED) --workers $(WORKERS) --page docs/results/fuzz.md
+
 # The report is tested in a real browser, Debian's; where there is none these tests are skipped.
 browser:
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
@@ -63,7 +71,7 @@ lock: .venv/.dev-stamp
 
 clean:
 	rm -rf .venv build dist demo-output .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -13,7 +13,6 @@ import resource
 import selectors
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -50,30 +49,17 @@ def main() -> None:
         sys.exit(0 if tally.clean else 1)
 
 
-def _home() -> tempfile.TemporaryDirectory[str]:
-    """Return a folder that is gone at the end, in memory where the system has that."""
-    memory = Path("/dev/shm")
-    return tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None)
-
-
 def work(seed: int, numbers: range) -> None:
     """Be a worker: run cases, and say so line by line."""
-    import warnings
-
     from fuzz.cases import forget_peak, megabytes, outcome, prepare
-    from fuzz.workshop import Workshop
+    from fuzz.workshop import workplace
 
     def say(**told: Any) -> None:
         os.write(1, (json.dumps(told) + "\n").encode())
 
-    with _home() as place:
-        home = Path(place)
-        (home / "shop").mkdir()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            shop = Workshop(home / "shop")
+    with workplace() as shop:
         for number in numbers:
-            case = prepare(shop, seed, number, home / "case")
+            case = prepare(shop, seed, number)
             forget_peak()
             say(begins=number, kind=case.kind)
             _limit_memory(ROOM)
@@ -101,13 +87,10 @@ def _limit_memory(room: int | None) -> None:
 def run_one(seed: int, number: int) -> None:
     """Run one case, and tell what it is and what became of it."""
     from fuzz.cases import forget_peak, megabytes, outcome, prepare
-    from fuzz.workshop import Workshop
+    from fuzz.workshop import workplace
 
-    with _home() as place:
-        home = Path(place)
-        (home / "shop").mkdir()
-        shop = Workshop(home / "shop")
-        case = prepare(shop, seed, number, home / "case")
+    with workplace() as shop:
+        case = prepare(shop, seed, number)
         use = case.use if isinstance(case.use, str) else case.use.__name__
         print(f"{case.kind}: {use}")
         print("\n".join(f"  {edit[:300]}" for edit in case.edits))
@@ -125,20 +108,26 @@ def run_all(seed: int, numbers: range, n_workers: int) -> Tally:
     parts = [numbers[at::n_workers] for at in range(n_workers)]
     watched = selectors.DefaultSelector()
     for part in parts:
-        _Worker(seed, part, watched)
+        Worker(seed, part, watched)
     last_told = time.monotonic()
     while watched.get_map():
         for key, _ in watched.select(timeout=1.0):
             key.data.hear(tally)
         for key in list(watched.get_map().values()):
-            key.data.look(tally)
+            key.data.look()
         if time.monotonic() - last_told > 60:
             last_told = time.monotonic()
             print(f"{tally.n_cases} cases, {len(tally.wrong)} wrong", file=sys.stderr, flush=True)
     return tally
 
 
-class _Worker:
+def command(seed: int, numbers: range) -> list[str]:
+    """Return how a worker is started."""
+    bounds = map(str, (numbers.start, numbers.stop, numbers.step))
+    return [sys.executable, "-m", "fuzz", "--seed", str(seed), "--work", *bounds]
+
+
+class Worker:
     """A process that runs cases, one after the other; another takes over where it dies."""
 
     def __init__(self, seed: int, numbers: range, watched: selectors.BaseSelector) -> None:
@@ -148,9 +137,9 @@ class _Worker:
         self.start()
 
     def start(self) -> None:
-        bounds = [self.numbers.start, self.numbers.stop, self.numbers.step]
+        """Begin with the first of the cases that are left."""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "fuzz", "--seed", str(self.seed), "--work", *map(str, bounds)],
+            command(self.seed, self.numbers),
             stdout=subprocess.PIPE,
             env={**os.environ, **GIVES_BACK},
         )
@@ -188,7 +177,7 @@ class _Worker:
             elif code:
                 raise RuntimeError(f"a worker ended with code {code} between cases")
 
-    def look(self, tally: Tally) -> None:
+    def look(self) -> None:
         """Kill the process if its case takes too long."""
         if self.at is not None and time.monotonic() - self.began > LIMIT_SECONDS + 1:
             self.process.kill()

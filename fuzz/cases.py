@@ -65,8 +65,10 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def prepare(shop: Workshop, seed: int, number: int, home: Path) -> Case:
+def prepare(shop: Workshop, seed: int, number: int) -> Case:
     """Make the hostile file of a case; the same numbers give the same file.
+
+    What the case before has left is removed.
 
     Parameters
     ----------
@@ -74,9 +76,8 @@ def prepare(shop: Workshop, seed: int, number: int, home: Path) -> Case:
         Real files.
     seed, number : int
         Which case.
-    home : Path
-        Where it goes; what earlier cases left there is removed.
     """
+    home = shop.bench
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     rng = random.Random(f"{seed} {number}")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import gzip
 import random
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -24,6 +28,7 @@ from fedmerdel import (
     merge_sites,
     reply_site,
 )
+from fedmerdel.errors import FedMerDelWarning
 from fedmerdel.parcels import Parcel
 from fedmerdel.site.assign import assign
 from fedmerdel.site.labels_file import write_labels
@@ -62,6 +67,15 @@ DICTIONARY = (
 )
 
 
+@contextmanager
+def workplace() -> Iterator[Workshop]:
+    """Make a workshop in a folder that is gone at the end, in memory where the system has that."""
+    memory = Path("/dev/shm")
+    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as place:
+        (Path(place) / "shop").mkdir()
+        yield Workshop(Path(place) / "shop", Path(place) / "case")
+
+
 class Workshop:
     """A folder of real files, and the objects that some of them were written from.
 
@@ -69,14 +83,18 @@ class Workshop:
     ----------
     folder : Path
         Where to make them; it must be there, and empty.
+    bench : Path
+        Where one after the other is broken.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, bench: Path) -> None:
+        self.folder, self.bench = folder, bench
         self.parcels: dict[tuple[str, str], Parcel] = {}
-        for name, options in SHOPS.items():
-            (folder / name).mkdir()
-            self._make(folder / name, name, options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FedMerDelWarning)  # of small tables
+            for name, options in SHOPS.items():
+                (folder / name).mkdir()
+                self._make(folder / name, name, options)
         self.trees = {
             (shop, kind): _tree(folder / shop / kind)
             for shop in SHOPS

@@ -32,7 +32,6 @@ main()
 """
 
 MOMENTS = [
-    ("import", "typer"),
     ("import", "numpy"),
     ("import", "fedmerdel.commands.site"),
     ("open", "leeds.csv"),

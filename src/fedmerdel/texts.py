@@ -27,11 +27,11 @@ MOST_PARTS = 200_000
 DEEPEST = 20
 """How many lists and objects may be inside each other; ours are six."""
 
-MOST_TOML = 4 * 2**20
+MOST_TOML = 3 * 2**20
 """Bytes of TOML: a study of ten thousand variables has one million."""
 
-MOST_DOTS = 50_000
-"""Dots of keys such as study.name, squared for each key, as time and memory of reading them are."""
+MOST_DOTS = 800_000
+"""Of keys such as study.name: a square of their dots, as time and memory of reading them are."""
 
 LONGEST_LINE = 2**20
 """Bytes of a line of CSV: a number in each of ten thousand clusters takes a quarter of it."""
@@ -107,7 +107,7 @@ def toml_content(data: bytes) -> dict[str, Any]:
         raise TextError("it holds too much")
     # Some editors begin a file with a byte order mark, which TOML does not know.
     text = decoded_text(data, MOST_TOML * 4)
-    if sum(found[1].count(".") ** 2 for found in _DOTS.finditer(text)) > MOST_DOTS:
+    if sum((found[1].count(".") + 2) ** 2 for found in _DOTS.finditer(text)) > MOST_DOTS:
         raise TextError("its keys have too many parts")
     try:
         found = tomllib.loads(text)
@@ -195,11 +195,12 @@ def _check_tree(found: Any, largest: int) -> None:
         if any(isinstance(each, int | float) and abs(each) > largest for each in level):
             raise TextError("it holds a number too large to be one")
         outer = [each for each in level if isinstance(each, dict | list)]
+        if not outer:
+            return
         level = [
             inner for each in outer for inner in (each.values() if isinstance(each, dict) else each)
         ]
-    if level:
-        raise TextError("it is too deep")
+    raise TextError("it is too deep")
 
 
 def _check_characters(found: Any) -> None:
