@@ -151,12 +151,12 @@ def test_a_criterion_reaches_sites_and_centre(monkeypatch: pytest.MonkeyPatch) -
     """Also "random", by which the paper's search proposes whatever pair."""
     asked = []
 
-    def merge_sites(*given: Any, criterion: Any) -> Federation:
-        asked.append(criterion)
-        return federated_merge(*given, criterion=criterion)
+    def merge(*given: Any) -> Federation:
+        asked.append(given[-1])
+        return federated_merge(*given)
 
-    federated_merge = federated.merge_sites
-    monkeypatch.setattr(federated, "merge_sites", merge_sites)
+    federated_merge = federated.merge_trusted
+    monkeypatch.setattr(federated, "merge_trusted", merge)
     for criterion in ("random", "kl"):
         model = FedMerDel(
             4, n_batches=2, search="random", merge_criterion=criterion, random_state=0

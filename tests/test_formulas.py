@@ -60,4 +60,4 @@ def test_names_of_sites_variables_levels_and_clusters(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [ATTACK, "'=x", "+ve", "plain"])
 def test_names_of_clusters_come_back(name: str) -> None:
-    assert names_from(names_text((name,)), "file")[0] == name
+    assert names_from(names_text((name,)).encode(), "file")[0] == name

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from fedmerdel import FedMerDel, MerDel, simulate
 from fedmerdel.errors import OptionError
 from fedmerdel.study import Codebook, Study, Variable
-from fedmerdel.study.level_prior import SMALLEST_PRIOR, checked_prior, chosen_way
+from fedmerdel.study.level_prior import checked_prior, chosen_way
 from fedmerdel.sums.learning import what_is_learned
-from fedmerdel.sums.prior import level_prior
+from fedmerdel.sums.prior import SMALLEST, level_prior
 
 BOOK = Codebook(
     (
@@ -34,7 +34,7 @@ TAKEN: list[tuple[Any, Any]] = [
     (2, (2.0,) * 7),
     (np.float32(0.25), (0.25,) * 7),
     (np.array(0.25), (0.25,) * 7),
-    (SMALLEST_PRIOR, (SMALLEST_PRIOR,) * 7),
+    (SMALLEST, (SMALLEST,) * 7),
     ([1, 2, 3], (1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0)),
     (np.array([1.0, 2.0, 3.0]), (1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0)),
     (EACH, EACH),
@@ -79,7 +79,7 @@ REFUSED: list[Any] = [
     0,
     0.0,
     -1.0,
-    SMALLEST_PRIOR / 2,
+    SMALLEST / 2,
     float("nan"),
     float("inf"),
     10**400,
@@ -154,7 +154,7 @@ def test_learned_and_selected_are_one_too_many() -> None:
     assert MerDel(recipe="paper", prior="learned").fit(X).strengths_ is not None
 
 
-numbers = st.floats(SMALLEST_PRIOR, 1e9)
+numbers = st.floats(SMALLEST, 1e9)
 
 
 @settings(max_examples=60, deadline=None)

@@ -204,7 +204,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no reply": (edited(lambda d: d.update(broadcast=None, evidence=None)), "'broadcast'"),
     "to nothing": (edited(lambda d: d.update(broadcast="")), "what it replies to"),
     "no evidence": (edited(lambda d: d.update(evidence=None)), "'evidence'"),
-    "infinite evidence": (edited(lambda d: d.update(evidence=-np.inf)), "not finite"),
+    "infinite evidence": (edited(lambda d: d.update(evidence=-np.inf)), "which is no number"),
     "evidence of text": (edited(lambda d: d.update(evidence="SECRET")), "'evidence'"),
     "evidence true": (edited(lambda d: d.update(evidence=True)), "'evidence'"),
     "a number": (edited(lambda d: d.update(broadcast=5)), "'broadcast'"),
