@@ -24,6 +24,7 @@ BENCHMARKS = {
     "traces": "The ELBO over time",
     "federation": "One-shot federation",
     "real_tables": "One-shot federation of real tables",
+    "odd_sites": "Odd sites",
     "hidden": "One shot under a disclosure policy",
     "rounds": "Rounds: from one shot to pooled quality",
     "assign": "Loading a model and assigning rows",

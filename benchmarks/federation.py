@@ -20,6 +20,7 @@ from fedmerdel import (
     merge_sites,
     simulate,
 )
+from fedmerdel.centre.federation import merge_trusted
 from fedmerdel.sums.search import MOST_EXACT, Search
 
 N_SEEDS = 10
@@ -127,7 +128,7 @@ def _paper_searches() -> list[Finding]:
 
 def _times() -> list[Finding]:
     """Time the merge of many clusters, fits left out."""
-    few, many, most = (_split_sites(n_sites) for n_sites in (20, 300, 1000))
+    few, many, most = (split_sites(n_sites) for n_sites in (20, 300, 1000))
     sizes = np.cumsum([summary.n_clusters for summary in many.summaries])
     last = many.summaries[: int((sizes <= MOST_EXACT).sum())]
     merges: tuple[tuple[str, float, Federation, Search], ...] = (
@@ -146,7 +147,7 @@ def _times() -> list[Finding]:
 
 def _merge_seconds(sent: Federation, search: Search) -> float:
     with one_core():
-        return seconds(lambda: merge_sites(sent.study, sent.summaries, search))
+        return seconds(lambda: merge_trusted(sent.study, sent.summaries, search, "correlation"))
 
 
 def _agreement() -> list[Finding]:
@@ -173,7 +174,7 @@ def _agreement() -> list[Finding]:
     return found
 
 
-def _split_sites(n_sites: int) -> Federation:
+def split_sites(n_sites: int) -> Federation:
     """Make sites with twenty clusters each, by plain passes from a random start."""
     table = simulate(400 * n_sites, 100, 20, random_state=5)
     site = np.arange(400 * n_sites) % n_sites
@@ -183,7 +184,7 @@ def _split_sites(n_sites: int) -> Federation:
 
 def _size() -> list[Finding]:
     """Measure a summary of 20 clusters and 100 variables on disk."""
-    summary = max(_split_sites(20).summaries, key=lambda s: s.n_clusters)
+    summary = max(split_sites(20).summaries, key=lambda s: s.n_clusters)
     with tempfile.TemporaryDirectory() as folder:
         summary.save(Path(folder) / "site")
         size = sum(file.stat().st_size for file in (Path(folder) / "site").iterdir()) / 1000

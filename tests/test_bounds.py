@@ -62,7 +62,7 @@ def shares(draw: st.DrawFn) -> Shares:
     return Shares(r, w * draw(st.sampled_from([1.0, 1e-3, 1e6])))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(shares())
 def test_bounds_hold_of_any_rows(drawn: Shares) -> None:
     sums = drawn.sums()
@@ -97,7 +97,7 @@ def test_bounds_are_reached_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("policy", ACTIVE, ids=str)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(data=st.data())
 def test_no_release_of_rows_is_refused(policy: Any, data: st.DataObject) -> None:
     """As a fit and as a reply, of clusters some of which are too small to be told."""
@@ -146,7 +146,7 @@ def test_all_is_told_where_nothing_is_too_small() -> None:
     assert unknown(sums, EXACT, 3) == unknown(sums, EXACT, 0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(shares(), seeds)
 def test_costs_and_blurs_of_rows_are_possible(drawn: Shares, seed: int) -> None:
     (r, w), sums = drawn, drawn.sums()
@@ -184,7 +184,7 @@ def given_rows(draw: st.DrawFn) -> tuple[Sums, float, Expectations, np.ndarray]:
     return sums, float(w @ logsumexp(log_rho, axis=1)), theta, offsets
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(given_rows())
 def test_evidence_is_known_from_exact_sums_and_bounded_from_others(drawn: Any) -> None:
     sums, evidence, theta, offsets = drawn

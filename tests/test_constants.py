@@ -64,6 +64,7 @@ REASONS = {
             "ON_THE_LINE",
             "NEAR_THE_LINE",
             "MIDDLE",
+            "LEAST_SHARE",
             "MISSED",
             "MANY_TIMES",
             "EMPTY",

@@ -40,6 +40,9 @@ NEAR_THE_LINE = 0.15
 MIDDLE = 0.2
 """Share of a line from each of its ends that is not between them."""
 
+LEAST_SHARE = 0.05
+"""Of a site's rows: of many small clusters, one is on some line by chance."""
+
 MISSED = 10.0
 """Nats that a split must add to the ELBO for a fit not to miss it."""
 
@@ -135,9 +138,9 @@ def _lies_between(study: Study, site: str, own: Sums, others: Sums) -> list[Doub
     odd &= here.off < NEAR_THE_LINE
     if shares[odd].sum() <= 0.5:
         odd &= here.off < ON_THE_LINE
-    if not odd.any():
-        return []
     share = float(shares[odd].sum())
+    if share < LEAST_SHARE:
+        return []
     text = (
         f"{odd.sum()} of its {len(odd)} clusters, with {share:.0%} of its rows, lie between "
         "clusters that others tell apart"

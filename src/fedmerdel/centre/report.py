@@ -202,10 +202,10 @@ def _standing(
     if len(federation.sites) == 1:
         return None
     rows = federation.site_rows.sum(axis=1)
-    without = {each.site: each for each in found}
+    without, every_lone = {each.site: each for each in found}, federation.lone_clusters
     lines = []
     for site, own in zip(federation.sites, rows.tolist(), strict=True):
-        lone = [each for each in federation.lone_clusters if each.site == site]
+        lone = [each for each in every_lone if each.site == site]
         left = without.get(site)
         lines.append(
             {

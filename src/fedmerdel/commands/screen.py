@@ -121,12 +121,13 @@ def show_clusters(model: ModelState, clusters: Sequence[Cluster]) -> None:
 
 def show_lone_clusters(federation: FederationState) -> None:
     """Show how many clusters each site alone has, if any."""
-    told = list[str]()
-    for site in federation.sites:
-        lone = [each for each in federation.lone_clusters if each.site == site]
-        if lone:
-            share = sum(each.share for each in lone)
-            told.append(f"{site} {count(len(lone), 'cluster')} ({share:.0%} of its rows)")
+    shares: dict[str, list[float]] = {}
+    for each in federation.lone_clusters:
+        shares.setdefault(each.site, []).append(each.share)
+    told = [
+        f"{site} {count(len(parts), 'cluster')} ({sum(parts):.0%} of its rows)"
+        for site, parts in sorted(shares.items())
+    ]
     if told:
         screen.print(f"Found at one site only: {_some(told)}.")
 
