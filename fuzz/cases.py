@@ -11,12 +11,12 @@ import sys
 import time
 import traceback
 import warnings
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from fedmerdel.commands.screen import screen
 from fedmerdel.errors import FedMerDelError, FedMerDelWarning
 from fuzz import places
 from fuzz.archives import edit_zip
@@ -117,11 +117,13 @@ def prepare(shop: Workshop, seed: int, number: int) -> Case:
 def outcome(case: Case) -> Outcome:
     """Use the hostile file, and say what became of it."""
     began = time.perf_counter()
-    screen.file = io.StringIO()  # nobody is to read it
     status, detail = ACCEPTED, ""
     unraised: list[str] = []
-    sys.unraisablehook = lambda found: unraised.append(str(found.exc_value))
-    with warnings.catch_warnings():
+    hook, sys.unraisablehook = (
+        sys.unraisablehook,
+        lambda found: unraised.append(str(found.exc_value)),
+    )
+    with redirect_stdout(io.StringIO()), warnings.catch_warnings():  # nobody is to read it
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", FedMerDelWarning)
         try:
@@ -135,7 +137,7 @@ def outcome(case: Case) -> Outcome:
             where = traceback.extract_tb(error.__traceback__)[-1]
             status = INTERNAL
             detail = f"{type(error).__name__}: {str(error)[:200]} ({where.filename}:{where.lineno})"
-    sys.unraisablehook = sys.__unraisablehook__
+    sys.unraisablehook = hook
     if unraised:
         status, detail = INTERNAL, f"ignored: {unraised[0]}"
     return Outcome(status, detail, time.perf_counter() - began)
