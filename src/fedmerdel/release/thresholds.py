@@ -203,9 +203,8 @@ class Thresholds(Mechanism):
             "parts and with each row counted whole that belongs to the cluster by a tenth at "
             f"least. Counts are {step}. One cluster, the largest, is not counted but is what the "
             "others leave of the site's rows at each level; these were rounded once, and are the "
-            "same in every release. Clusters too small to be told are in it. So that all adds up, a "
-            f"count may be told by up to {furthest(self.policy):.0f} rows more or fewer than it is, "
-            "and as the smallest where there are fewer, or none. Overlaps are rounded "
-            "up, and column h towards 0, in steps that stand for as many rows as the smallest "
-            "count."
+            "same in every release. Clusters too small to be told are in it. So that all adds up, "
+            f"a count may be told by up to {furthest(self.policy):.0f} rows more or fewer than it "
+            "is, and as the smallest where there are fewer, or none. Overlaps are rounded up, and "
+            "column h towards 0, in steps that stand for as many rows as the smallest count."
         )
