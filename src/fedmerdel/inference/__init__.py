@@ -1,0 +1,1 @@
+"""What sums say, and how surely: rates, intervals, tests, checks. No rows, no files."""
