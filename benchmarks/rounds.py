@@ -98,6 +98,10 @@ def _follow(name: str, seed: int) -> tuple[list[float], int]:
     """Return the loss after each of 0 to 30 rounds with exact counts, and the clusters left."""
     kept, held, site = _split(name, seed)
     first = FedMerDel(random_state=seed).fit(kept, groups=site).federation_
+    # The same first merge, of a study that agrees on rounds: only its hash is another.
+    study = replace(first.study, rounds=SHOWN[-1])
+    sent = [replace(summary, study_hash=study.hash) for summary in first.summaries]
+    first = merge_sites(study, sent)
     tables = {name: kept[site == name] for name in first.sites}
     return _losses(first, tables, SHOWN[-1], held, _pooled_score(kept, held, seed))
 

@@ -1,7 +1,8 @@
 """Many cases: ``python -m fuzz [--cases N] [--seed S] [--workers W]``, or one: ``--only N``.
 
 Each worker is a process of its own with a limit on its address space. It says when a case begins
-and ends; one that says nothing for ten seconds is killed, and the case counts as a hang.
+and ends. A case that takes over ten seconds of the processor is a hang; so is one that says nothing
+for a minute, whatever the processor does meanwhile, and its process is killed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fuzz.page import LIMIT_SECONDS, Tally, write_page
+from fuzz.page import Tally, write_page
+
+SILENCE = 60.0
+"""Seconds after which a worker that says nothing of its case is killed."""
 
 ROOM = 2**30
 """Bytes of address space that a worker may have beyond those that it began with."""
@@ -110,14 +114,20 @@ def run_all(seed: int, numbers: range, n_workers: int) -> Tally:
     for part in parts:
         Worker(seed, part, watched)
     last_told = time.monotonic()
-    while watched.get_map():
-        for key, _ in watched.select(timeout=1.0):
-            key.data.hear(tally)
+    try:
+        while watched.get_map():
+            for key, _ in watched.select(timeout=1.0):
+                key.data.hear(tally)
+            for key in list(watched.get_map().values()):
+                key.data.look()
+            if time.monotonic() - last_told > 60:
+                last_told = time.monotonic()
+                wrong = [f"case {number}: {why}" for number, why in tally.wrong.items()][-3:]
+                told = f"{tally.n_cases} cases, {len(tally.wrong)} wrong"
+                print(told, *wrong, sep="; ", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:  # what it has found until now is told too
         for key in list(watched.get_map().values()):
-            key.data.look()
-        if time.monotonic() - last_told > 60:
-            last_told = time.monotonic()
-            print(f"{tally.n_cases} cases, {len(tally.wrong)} wrong", file=sys.stderr, flush=True)
+            key.data.process.kill()
     return tally
 
 
@@ -165,7 +175,7 @@ class Worker:
             code = self.process.wait()
             if self.at is not None:
                 took = time.monotonic() - self.began
-                status = "hang" if took > LIMIT_SECONDS else "internal"
+                status = "hang" if took > SILENCE else "internal"
                 tally.add(
                     self.seed, self.at, kind=self.kind, status=status, seconds=round(took, 3),
                     detail=f"the process died with code {code}", peak=0,
@@ -179,7 +189,7 @@ class Worker:
 
     def look(self) -> None:
         """Kill the process if its case takes too long."""
-        if self.at is not None and time.monotonic() - self.began > LIMIT_SECONDS + 1:
+        if self.at is not None and time.monotonic() - self.began > SILENCE:
             self.process.kill()
 
 

@@ -152,7 +152,7 @@ def test_a_worker_that_dies_or_hangs_is_noticed(
         worker.hear(tally)
     if status == "hang":
         worker.look()  # it has not taken long
-        worker.began -= LIMIT_SECONDS + 2
+        worker.began -= runner.SILENCE + 1
         worker.look()
     while watched.get_map():
         watched.select()
