@@ -8,6 +8,7 @@ for a minute, whatever the processor does meanwhile, and its process is killed.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import resource
@@ -18,10 +19,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fuzz.page import Tally, write_page
+from fuzz.page import LIMIT_MEGABYTES, Tally, write_page
 
 SILENCE = 60.0
 """Seconds after which a worker that says nothing of its case is killed."""
+
+CASES_EACH = 2_000
+"""Cases after which a worker ends and another takes over: memory is to be that of a case, not what
+thousands have left behind."""
 
 ROOM = 2**30
 """Bytes of address space that a worker may have beyond those that it began with."""
@@ -62,6 +67,7 @@ def work(seed: int, numbers: range) -> None:
         os.write(1, (json.dumps(told) + "\n").encode())
 
     with workplace() as shop:
+        gc.freeze()  # what is loaded stays: looking through it takes longer than most cases
         for number in numbers:
             case = prepare(shop, seed, number)
             forget_peak()
@@ -149,7 +155,7 @@ class Worker:
     def start(self) -> None:
         """Begin with the first of the cases that are left."""
         self.process = subprocess.Popen(
-            command(self.seed, self.numbers),
+            command(self.seed, self.numbers[:CASES_EACH]),
             stdout=subprocess.PIPE,
             env={**os.environ, **GIVES_BACK},
         )
@@ -167,13 +173,19 @@ class Worker:
             if "begins" in told:
                 self.at, self.kind, self.began = told["begins"], told["kind"], time.monotonic()
             else:
-                tally.add(self.seed, told.pop("ends"), **told)
-                self.at = None
+                number, self.at = told.pop("ends"), None
+                if told["peak"] > LIMIT_MEGABYTES and len(self.numbers) > 1:
+                    # Again, alone: a process holds what earlier cases have left in pieces.
+                    Worker(self.seed, range(number, number + 1), self.watched)
+                else:
+                    tally.add(self.seed, number, **told)
         if not data:
             self.watched.unregister(self.process.stdout)
             self.process.stdout.close()
             code = self.process.wait()
-            if self.at is not None:
+            if code == 0 and self.at is None:
+                self.numbers = self.numbers[CASES_EACH:]
+            elif self.at is not None:
                 took = time.monotonic() - self.began
                 status = "hang" if took > SILENCE else "internal"
                 tally.add(
@@ -182,10 +194,10 @@ class Worker:
                 )  # fmt: skip
                 self.numbers = range(self.at + self.numbers.step, *_end(self.numbers))
                 self.at = None
-                if self.numbers:
-                    self.start()
-            elif code:
+            else:
                 raise RuntimeError(f"a worker ended with code {code} between cases")
+            if self.numbers:
+                self.start()
 
     def look(self) -> None:
         """Kill the process if its case takes too long."""

@@ -126,6 +126,8 @@ def outcome(case: Case) -> Outcome:
     with redirect_stdout(io.StringIO()), warnings.catch_warnings():  # nobody is to read it
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", FedMerDelWarning)
+        # scikit-learn's own word to users, of a model whose file has no names of columns.
+        warnings.filterwarnings("ignore", "X has feature names", UserWarning)
         try:
             run(case.use, case.it, case.shop, case.out)
         except FedMerDelError as error:
