@@ -79,7 +79,6 @@ def spelt(parcel: Any, entry: str, fragment: str) -> dict[str, bytes]:
         (SiteSummary, "n_components"),
         (SiteSummary, "n_clusters"),
         (SiteSummary, "site"),
-        (Reply, "evidence"),
         (Broadcast, "n_clusters"),
         (Broadcast, "round"),
         (Broadcast, "uncut"),

@@ -110,7 +110,7 @@ def test_the_document_fits_the_published_schema(
     summary = dataclasses.replace(make(policy=policy), selected=selected)
     if kind is Reply:
         fields = {f.name: getattr(summary, f.name) for f in dataclasses.fields(summary)}
-        summary = Reply(**fields, broadcast="0123abcd", evidence=-12.5)
+        summary = Reply(**fields, broadcast="0123abcd")
     summary.save(tmp_path / "a")
     document = json.loads((tmp_path / "a" / kind.DOCUMENT).read_text("utf-8"))
 

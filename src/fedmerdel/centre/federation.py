@@ -56,8 +56,6 @@ class Federation(FederationState):
         What to send out next, where that is more than the clusters themselves.
     asked : Broadcast or None
         What the last replies reply to; None after one shot.
-    asked_divergence : float or None
-        KL of these clusters from the prior; None if they were extrapolated, and are no posterior.
     names : tuple of str
         The clusters' names, "" where one has none; empty if none has any.
     doubts : tuple of Doubt

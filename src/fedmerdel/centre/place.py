@@ -19,7 +19,7 @@ from fedmerdel.signatures import FILE as SIGNATURE
 from fedmerdel.texts import TextError, json_content
 
 KIND = "fedmerdel federation"
-VERSION = 1
+VERSION = 2
 FILE = "federation.json"
 PARTS = {FILE, STUDY, "lineage.csv", NAMES}
 FOLDERS = {

@@ -56,6 +56,11 @@ def show_check(found: Check, study: Study) -> None:
             f"takes for the number of rows; they tell as much as {found.effective_rows:,.0f} rows "
             "of equal weight (Kish)."
         )
+    if study.row_id is None and study.policy.smallest > 1:
+        screen.print(
+            "Each row counts as a person: the table must have one row a person. Name a row_id in "
+            "the study, and this is checked."
+        )
     if found.missing:
         worst = sorted(found.missing.items(), key=lambda entry: -entry[1])
         listed = _some([f"{name} ({share:.1%})" for name, share in worst])
@@ -148,12 +153,6 @@ def show_round(federation: FederationState) -> None:
         screen.print(f"No reply from {_some(brought.stale)}: carried with what they sent last.")
     if gain is not None and not brought.move and gain < PAYS:
         screen.print(f"Another round would change little: less than {PAYS:g} nats a row.")
-    cost = sum(summary.account.cost_at_most for summary in federation.summaries)
-    if cost > 0:
-        screen.print(
-            f"Disclosure control costs at most {cost / rows:.4f} nats of ELBO a row, all sites "
-            "together."
-        )
 
 
 def _show_cluster(cluster: Cluster, study: Study) -> None:

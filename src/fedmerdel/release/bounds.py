@@ -20,12 +20,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import entr, logsumexp
+from scipy.special import entr
 
 from fedmerdel.release.cells import DUST
 from fedmerdel.release.mechanism import Mechanism, MoveSums
-from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.expectations import Expectations
+from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.sums import Sums
 
 FLOOR = -700.0
@@ -38,7 +37,7 @@ class Unknown(NamedTuple):
     Attributes
     ----------
     nats : float
-        h, Q and evidence are told in steps of this; 0 is as they are.
+        h and Q are told in steps of this; 0 is as they are.
     rows : float
         A cluster's rows are at most this far from what is told of them.
     total : float
@@ -53,13 +52,26 @@ class Unknown(NamedTuple):
     complete: bool
 
 
-def unknown(sums: Sums, mechanism: Mechanism, untold: int) -> Unknown:
-    """Return what a release leaves open, by its mechanism and the clusters that it left out."""
-    told, K = float(sums.T.sum()), sums.n_clusters
+def unknown(sums: Sums, mechanism: Mechanism, complete: bool) -> Unknown:
+    """Return what a release leaves open, by its mechanism.
+
+    Rows of clusters that are not told are in the rest: the others don't have them, and the rest
+    has no more than is told of it.
+
+    Parameters
+    ----------
+    sums : Sums
+        As released.
+    mechanism : Mechanism
+        How.
+    complete : bool
+        Whether it is known that all clusters are told.
+    """
+    told, silent = float(sums.T.sum()), int((sums.T == 0).sum())
     if mechanism.smallest == 0:  # as it is, and so nothing is too small to be told
         return Unknown(0.0, 0.0, told, complete=True)
-    rows = float(mechanism.smallest * (K + untold))
-    return Unknown(mechanism.nats, rows, told + rows, complete=untold == 0)
+    rows = float(mechanism.smallest * (sums.n_clusters + silent))
+    return Unknown(mechanism.nats, rows, told + rows, complete=complete and not silent)
 
 
 def most_overlap(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -104,43 +116,3 @@ def impossible_moves(sums: Sums, moves: MoveSums) -> str | None:
     if np.any(cost > most + dust) or np.any(cost < total * FLOOR - dust):
         return "cost is not what the rows of its cluster allow"
     return None
-
-
-def impossible_evidence(
-    sums: Sums, evidence: float, theta: Expectations, offsets: IntArray, left: Unknown
-) -> bool:
-    """Whether clusters that were sent out can't explain any rows with these sums so well, or badly.
-
-    ``ln rho_nk = ln r_nk + ln sum_k rho_nk``, so where all is told the evidence is known:
-    ``sum_k T_k E[ln pi_k] + S_k . E[ln phi_k] - h_k``. Else each row's is at least that of the
-    rarest levels in its best cluster, and at most that of the most frequent in all.
-
-    Parameters
-    ----------
-    sums : Sums
-        Of the clusters that were sent out, as a site told them.
-    evidence : float
-        What it told with them.
-    theta : Expectations
-        The clusters.
-    offsets : int64 array (P + 1,)
-        Where each variable's levels start.
-    left : Unknown
-        What the sums leave open.
-    """
-    if left.rows == 0:
-        parts = sums.T * theta.log_weights, sums.S * theta.log_levels, -sums.h
-        known = sum(float(part.sum()) for part in parts)
-        scale = sum(float(np.abs(part).sum()) for part in parts)
-        return abs(evidence - known) > DUST * max(scale, 1.0)
-    # A missing entry adds nothing.
-    rarest = np.minimum(np.minimum.reduceat(theta.log_levels, offsets[:-1], axis=1), 0.0)
-    commonest = np.maximum(np.maximum.reduceat(theta.log_levels, offsets[:-1], axis=1), 0.0)
-    lowest = float((theta.log_weights + rarest.sum(axis=1)).max())
-    highest = float(logsumexp(theta.log_weights + commonest.sum(axis=1)))
-    slack = left.nats + DUST * max(left.total, 1.0)
-    return (
-        not left.total * min(lowest, 0.0) - slack
-        <= evidence
-        <= (left.total * max(highest, 0.0) + slack)
-    )

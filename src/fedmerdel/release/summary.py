@@ -72,11 +72,14 @@ class SiteSummary(Parcel):
 
     NOUN: ClassVar[str] = "summary"
     KIND: ClassVar[str] = "fedmerdel site summary"
-    VERSION: ClassVar[int] = 5
+    VERSION: ClassVar[int] = 6
     DOCUMENT: ClassVar[str] = "summary.json"
     NEEDED: ClassVar[tuple[str, ...]] = (COUNTS, OVERLAP)
     KEEPS: ClassVar[dict[str, str]] = {"site": "another site", "study_hash": "another study"}
     OPTIONAL: ClassVar[tuple[str, ...]] = (OUTCOMES, "README.txt")
+
+    COMPLETE: ClassVar[bool] = False
+    """Whether clusters of which nothing is told are there too, with no rows."""
 
     ENTRIES: ClassVar[dict[str, type | tuple[type, ...]]] = {
         "study_hash": str,
@@ -143,8 +146,7 @@ class SiteSummary(Parcel):
     @property
     def unknown(self) -> Unknown:
         """What the released sums leave open."""
-        silent = int((self.sums.T == 0).sum())
-        return unknown(self.sums, self.mechanism, self.account.absorbed + silent)
+        return unknown(self.sums, self.mechanism, self.COMPLETE)
 
     def _made_files(self) -> Files:
         """Return the content of each file by its name."""
