@@ -20,10 +20,10 @@ from fedmerdel.report.heat import heat_data
 from fedmerdel.report.page import check_page_place, render
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.components import used_up
-from fedmerdel.sums.profile import Profile, profile
 
 AT_THE_CENTRE: tuple[str, ...] = (
     "sites",
+    "missing",
     "standing",
     "doubts",
     "origins",
@@ -85,7 +85,7 @@ def model_content(
     sure = expected_certainty(model.sums, model.prior, model.row_prior, site_rows)
     return {
         **dict.fromkeys(AT_THE_CENTRE),
-        "heat": _heat(model, clusters, profile(model.sums, model.prior)),
+        "heat": _heat(model, clusters),
         "title": title or model.study.name,
         "ceiling": _ceiling(model),
         "facts": _facts(model, date or datetime.date.today().isoformat()),
@@ -172,17 +172,19 @@ def _certainty(model: ModelState, sure: Certainty, clusters: tuple[Cluster, ...]
     return {"sure": sure.sure, "level": SURE, "lines": lines, "chart": chart}
 
 
-def _heat(model: ModelState, clusters: tuple[Cluster, ...], found: Profile) -> dict[str, Any]:
+def _heat(model: ModelState, clusters: tuple[Cluster, ...]) -> dict[str, Any]:
     names = model.names or ("",) * model.n_clusters
     orders = {}
     if clusters[0].mean_conditions is not None:
+        # None in one is None in all; not measured is nan.
         orders["conditions"] = _falling([c.mean_conditions or 0.0 for c in clusters])
     for name in model.study.outcomes:
         orders[f"rate of {name}"] = _falling([c.outcomes[name].share for c in clusters])
     listed = [
         {"number": c.number, "name": names[c.number], "rows": round(c.rows)} for c in clusters
     ]
-    return heat_data(model.study.codebook, dict(model.study.labels), found, listed, orders)
+    labels = dict(model.study.labels)
+    return heat_data(model.study.codebook, labels, model.profile, listed, orders)
 
 
 def _falling(values: list[float]) -> list[int]:
