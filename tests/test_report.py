@@ -49,6 +49,8 @@ def test_the_headline(shown: Shown) -> None:
     rows = federation.site_rows.sum()
     bound: float | None = federation.lower_bound
     of_what = f", {federation.lower_bound / rows:,.3f} a row"
+    if federation.study.policy.name != "none":
+        of_what = f" of the released counts{of_what}"
     if federation.record:
         of_what = " of all rows, at the last round"
         if federation.study.policy.name != "none":

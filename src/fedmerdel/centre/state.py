@@ -136,7 +136,7 @@ class FederationState:
 
     @property
     def elbo(self) -> float | None:
-        """The ELBO of all rows in nats, where it is known."""
+        """The ELBO in nats: of the released counts, or after rounds of all rows, where known."""
         if not self.record:
             return self.lower_bound
         return self.mechanism.elbo(self.lower_bound, self.evidence)

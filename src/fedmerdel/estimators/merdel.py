@@ -119,7 +119,8 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     n_clusters_ : int
         Clusters found.
     lower_bound_ : float
-        The ELBO in nats.
+        The ELBO in nats. With a learned prior, of the best prior for these clusters: it compares
+        fits with the same `prior`, and not one prior with another.
     lower_bounds_ : float64 array
         The ELBO after each pass or move on all rows that was kept.
     lower_bound_seconds_ : float64 array

@@ -63,7 +63,8 @@ class GlobalModel(ModelState, Parcel):
     n_sites, n_rounds : int
         Sites that took part, and rounds since their first merge.
     elbo : float or None
-        The ELBO in nats of all rows, where it is known.
+        The ELBO in nats. After one shot, of the counts that the sites released, which are the
+        rows' own without a policy; after rounds, of all rows, where it is known.
     names : tuple of str
         The clusters' names, "" where one has none; empty if none has any.
     site_shares : dict of str to float64 array (K,)

@@ -131,7 +131,9 @@ def _headline(model: ModelState, sure: Certainty) -> list[dict[str, str]]:
     sites = "one site" if model.n_sites == 1 else f"{model.n_sites} sites"
     fit = " of all rows, at the last round" if model.n_rounds else ""
     if bound is not None and not fit:
-        fit = f", {bound / rows:,.3f} a row"
+        # What a policy has changed is another table: its ELBO is not that of the rows.
+        changed = mechanism_for(model.study.policy).smallest > 1
+        fit = f"{' of the released counts' if changed else ''}, {bound / rows:,.3f} a row"
     return [
         {
             "value": f"{model.n_clusters}",
