@@ -325,7 +325,9 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     ) -> None:
         """Write a page of pictures and tables of the clusters; see `GlobalModel.report`."""
         check_is_fitted(self)
-        write_report(one_table(self), path, title=title, date=date, image_shape=image_shape)
+        write_report(
+            one_table(self), path, title=title, date=date, image_shape=image_shape, alone=True
+        )
 
     def _clusters(self) -> tuple[Sums, Prior]:
         return self._stats, self._prior

@@ -12,6 +12,7 @@ import numpy as np
 from fedmerdel.files import write_text
 from fedmerdel.model.certainty import SURE, Certainty, expected_certainty
 from fedmerdel.model.describe import Cluster, describe
+from fedmerdel.model.paragraph import methods_paragraph
 from fedmerdel.model.report_clusters import cards, images, outcomes
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
@@ -41,10 +42,12 @@ def write_report(
     title: str | None = None,
     date: str | None = None,
     image_shape: tuple[int, int] | None = None,
+    alone: bool = False,
 ) -> None:
-    """Write the page of a model; see `GlobalModel.report`."""
+    """Write the page of a model; see `GlobalModel.report`. One table alone has no study."""
     check_page_place(path)
-    write_text(path, report_page(model, title=title, date=date, image_shape=image_shape))
+    page_text = report_page(model, title=title, date=date, image_shape=image_shape, alone=alone)
+    write_text(path, page_text)
 
 
 def report_page(
@@ -53,9 +56,10 @@ def report_page(
     title: str | None = None,
     date: str | None = None,
     image_shape: tuple[int, int] | None = None,
+    alone: bool = False,
 ) -> str:
     """Return the page of a model as HTML, without what only the centre knows."""
-    return page(model_content(model, model.rows[None, :], title, date, image_shape))
+    return page(model_content(model, model.rows[None, :], title, date, image_shape, alone))
 
 
 def page(content: dict[str, Any]) -> str:
@@ -69,6 +73,7 @@ def model_content(
     title: str | None,
     date: str | None,
     image_shape: tuple[int, int] | None,
+    alone: bool = False,
 ) -> dict[str, Any]:
     """Return what the page shows of a model; parts that need each site's counts are empty.
 
@@ -80,6 +85,8 @@ def model_content(
         Rows of each site in each cluster, or of all together in one line.
     title, date, image_shape
         See `GlobalModel.report`.
+    alone : bool
+        Whether it is of one table, fitted without a study.
     """
     clusters = describe(model)
     sure = expected_certainty(model.sums, model.prior, model.row_prior, site_rows)
@@ -97,6 +104,7 @@ def model_content(
         "images": images(model, image_shape),
         "smallest": mechanism_for(model.study.policy).smallest,
         "n_sites": model.n_sites,
+        "paragraph": methods_paragraph(model, sure, alone),
     }
 
 
