@@ -1,7 +1,4 @@
-"""Variables that a cluster's sites never recorded: shown as not measured, wherever clusters are.
-
-Two sites record all; york never recorded copd, and alone has the third cluster.
-"""
+"""Variables that a cluster's sites never recorded: shown as not measured, wherever clusters are."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.pixels import cluster_images
 from fedmerdel.release.mechanism import Released
 from fedmerdel.release.review_page import review_page
-from fedmerdel.study.policy import POLICIES
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.merging import local_clusters, merged_sums
 from fedmerdel.sums.prior import uniform_prior
@@ -29,43 +25,12 @@ from fedmerdel.sums.profile import measured, profile
 from tests.federations import binary, made_study, summary_of
 from tests.page_tree import parsed
 from tests.reported import own_page_of, page_of
-
-SITES = ("hull", "leeds", "york")
-YES = np.array([[0.9, 0.1, 0.5, 0.01], [0.1, 0.8, 0.3, 0.5], [0.5, 0.5, 0.6, 0.9]])
-COPD = 2
-
-
-def without(sums: Sums, variable: int) -> Sums:
-    """The same clusters where nobody recorded this variable."""
-    S = sums.S.copy()
-    S[:, 2 * variable : 2 * variable + 2] = 0.0
-    return sums._replace(S=S)
-
-
-def made(policy: str = "none", **options: Any) -> Federation:
-    study = made_study(
-        np.full(4, 2), policy=POLICIES[policy], labels={"v2": "Chronic lung disease"}, **options
-    )
-    full = [binary(YES[:2].tolist(), [600.0 + b, 300.0]) for b in range(2)]
-    york = without(binary(YES[1:].tolist(), [200.0, 250.0]), COPD)
-    sums = [*full, york]
-    if study.missing == "level":
-        T = [each.T for each in sums]
-        S = [
-            np.dstack(
-                [each.S.reshape(-1, 4, 2), t[:, None] - each.S.reshape(-1, 4, 2).sum(2)]
-            ).reshape(-1, 12)
-            for each, t in zip(sums, T, strict=True)
-        ]
-        sums = [each._replace(S=s) for each, s in zip(sums, S, strict=True)]
-    summaries = [summary_of(study, site, each) for site, each in zip(SITES, sums, strict=True)]
-    groups = (np.array([0, 2]), np.array([1, 3, 4]), np.array([5]))
-    return Federation(study, tuple(summaries), groups, "exact", "correlation")
+from tests.unmeasured import SITES, YES, made_unmeasured, without
 
 
 @pytest.mark.parametrize("policy", ["none", "opensafely", "ons"])
 def test_a_cluster_of_sites_that_never_recorded_a_variable(policy: str) -> None:
-    federation = made(policy)
+    federation = made_unmeasured(policy)
     clusters = federation.describe()
     for cluster in clusters:
         for level in cluster.levels:
@@ -86,7 +51,7 @@ def test_a_cluster_of_sites_that_never_recorded_a_variable(policy: str) -> None:
 
 def test_a_rare_level_that_is_hidden_is_measured() -> None:
     """v3 has 1 % of the first cluster: six rows at each site, told as none."""
-    federation = made("opensafely")
+    federation = made_unmeasured("opensafely")
     assert all(summary.sums.S[0, 7] == 0 for summary in federation.summaries[:2])
     level = next(c for c in federation.describe()[0].levels if (c.variable, c.level) == ("v3", "1"))
     assert 0 < level.prevalence < 0.1
@@ -110,7 +75,7 @@ def test_rows_filled_in_where_nothing_is_told_of_a_cluster_measure_nothing(
 
     Where no site tells anything of a cluster, all of it is as it was sent out.
     """
-    first = made("opensafely")
+    first = made_unmeasured("opensafely")
     hull, york = first.summaries[0], first.summaries[2].sums
     offsets = first.study.codebook.level_offsets
     told = [np.vstack([hull.sums.S, np.zeros(8)]), np.vstack([np.zeros(8), york.S])]
@@ -137,7 +102,7 @@ def test_rows_filled_in_where_nothing_is_told_of_a_cluster_measure_nothing(
 
 
 def test_the_sheet_for_people_has_no_number(tmp_path: Any) -> None:
-    federation = made("opensafely")
+    federation = made_unmeasured("opensafely")
     federation.model.save(tmp_path / "model")
     lines = list(csv.reader((tmp_path / "model" / "clusters.csv").read_text().splitlines()))
     told = {tuple(line[:2]): line[2:] for line in lines[1:]}
@@ -150,7 +115,7 @@ def test_the_sheet_for_people_has_no_number(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("policy", ["none", "opensafely"])
 def test_the_pages_say_so(policy: str) -> None:
-    federation = made(policy)
+    federation = made_unmeasured(policy)
     for page in map(parsed, (page_of(federation), own_page_of(federation.model))):
         cards = page.all("article")
         lines = [card.all("p", "unknown") for card in cards]
@@ -167,7 +132,7 @@ def test_the_pages_say_so(policy: str) -> None:
 
 
 def test_the_terminal_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    federation = made()
+    federation = made_unmeasured()
     screen.show_clusters(federation.model, federation.describe())
     told = " ".join(capsys.readouterr().out.split())
     assert told.count("not measured Chronic lung disease") == 1
@@ -175,11 +140,11 @@ def test_the_terminal_says_so(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_figure_hatches_it() -> None:
-    ax = plot.heatmap(made(), first="study")
+    ax = plot.heatmap(made_unmeasured(), first="study")
     hatched = [each for each in ax.patches if isinstance(each, Rectangle) and each.get_hatch()]
     assert [(each.get_x(), each.get_y()) for each in hatched] == [(1.5, 1.5)]
     assert "hatched: not measured" in ax.child_axes[0].get_title(loc="left")
-    plain = plot.heatmap(made().remove("york"))
+    plain = plot.heatmap(made_unmeasured().remove("york"))
     assert not [each for each in plain.patches if each.get_hatch()]
     assert "hatched" not in plain.child_axes[0].get_title(loc="left")
 
@@ -196,7 +161,7 @@ def test_of_one_table_too() -> None:
 
 
 def test_a_pixel_that_was_not_measured_is_white() -> None:
-    images = cluster_images(made().model, (2, 2), 50)
+    images = cluster_images(made_unmeasured().model, (2, 2), 50)
     assert (images[2][:, 1, 0] == 0).all()
     assert images[1][1:, 1, 0].any()
 
@@ -204,7 +169,7 @@ def test_a_pixel_that_was_not_measured_is_white() -> None:
 @pytest.mark.parametrize("policy", ["none", "opensafely"])
 @pytest.mark.parametrize("missing", ["ignore", "level"])
 def test_missing_entries_by_site_and_variable(policy: str, missing: str) -> None:
-    federation = made(policy, missing=missing)
+    federation = made_unmeasured(policy, missing=missing)
     found = federation.missingness
     assert isinstance(found, Missingness)
     assert (found.sites, found.variables) == (SITES, ("v0", "v1", "v2", "v3"))

@@ -17,7 +17,7 @@ from fedmerdel.model.paragraph import PAPER, methods_paragraph
 from fedmerdel.model.report import report_page
 from tests.page_tree import parsed
 from tests.reported import CASES, Shown, made_federation, shown_of
-from tests.test_not_measured import made as made_unmeasured
+from tests.unmeasured import made_unmeasured
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -67,6 +67,7 @@ def test_it_says_what_was_done_and_no_more(shown: Shown) -> None:
     assert (f"Outcomes ({', '.join(model.outcomes)})" in text) == bool(model.outcomes)
     assert ("widened by what disclosure control" in text) == (hides and bool(model.outcomes))
     assert ("that the sites selected" in text) == model.study.variable_selection
+    assert ("the names of the variables" in text) == model.study.variable_selection
     assert ("a level of their own" in text) == (model.study.missing == "level")
     assert "not measured: no row" not in text
 

@@ -26,7 +26,7 @@ from fedmerdel.study.conditions import shown_levels
 from fedmerdel.sums.profile import profile
 from tests.luminance import contrast, linear
 from tests.reported import DATE, LONG, made_federation
-from tests.test_not_measured import made as made_unmeasured
+from tests.unmeasured import made_unmeasured
 
 ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking",

@@ -71,17 +71,16 @@ def _study(model: ModelState) -> Iterator[str]:
         f"At {sites} we fitted {_software(model)}. What all sites agreed on before is the study "
         f"with the identifier {study.hash[:16]} (seed {study.seed}, {_prior(model)})."
     )
-    if mechanism.smallest > 1:
-        yield (
-            "Nothing but sums over rows was taken from a site, under the disclosure policy "
-            f"{study.policy.name} ({mechanism.rule}; a released 0 stands for {mechanism.zero}, and "
-            "was filled with what is expected of it)."
-        )
-    else:
-        yield (
-            "Nothing but sums over rows was taken from a site, under the disclosure policy "
-            f"{study.policy.name} ({mechanism.rule})."
-        )
+    names = ", and the names of the variables that it selected," if study.variable_selection else ""
+    hidden = (
+        f"; a released 0 stands for {mechanism.zero}, and was filled with what is expected of it"
+        if mechanism.smallest > 1
+        else ""
+    )
+    yield (
+        f"Nothing but sums over rows{names} was taken from a site, under the disclosure policy "
+        f"{study.policy.name} ({mechanism.rule}{hidden})."
+    )
     if model.n_sites > 1 or model.n_rounds:
         after = (
             "no further round followed."
