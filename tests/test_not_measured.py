@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from fedmerdel import MerDel, Missingness, Sums, plot
+from fedmerdel import MerDel, Missingness, Sums, plot, reply_site
 from fedmerdel.centre.federation import Federation
 from fedmerdel.centre.filling import told_alone
 from fedmerdel.commands import screen
@@ -18,6 +18,7 @@ from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.pixels import cluster_images
 from fedmerdel.release.mechanism import Released
 from fedmerdel.release.review_page import review_page
+from fedmerdel.study.policy import POLICIES
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.merging import local_clusters, merged_sums
 from fedmerdel.sums.prior import uniform_prior
@@ -25,7 +26,7 @@ from fedmerdel.sums.profile import measured, profile
 from tests.federations import binary, made_study, summary_of
 from tests.page_tree import parsed
 from tests.reported import own_page_of, page_of
-from tests.unmeasured import SITES, YES, made_unmeasured, without
+from tests.unmeasured import COPD, SITES, YES, made_unmeasured, without
 
 
 @pytest.mark.parametrize("policy", ["none", "opensafely", "ons"])
@@ -99,6 +100,38 @@ def test_rows_filled_in_where_nothing_is_told_of_a_cluster_measure_nothing(
     others = [0, 1, 2, 3, 6, 7]
     np.testing.assert_array_equal(found.S[:, others], merged.S[:, others])
     assert (found is merged) == (not york_tells)
+
+
+def test_a_round_measures_nothing_that_no_site_tells() -> None:
+    """York has the third cluster, and never recorded copd; the others have three rows of it."""
+    rng = np.random.default_rng(0)
+    yes = np.full((3, 12), 0.03)
+    for k in range(3):
+        yes[k, 4 * k : 4 * k + 4] = 0.97
+    study = made_study(np.full(12, 2), policy=POLICIES["opensafely"])
+    tables, sent = {}, []
+    for site, counts in zip(SITES, ([300, 200, 3], [300, 200, 3], [0, 200, 250]), strict=True):
+        label = np.repeat([0, 1, 2], counts)
+        X = (rng.random((len(label), 12)) < yes[label]).astype(float)
+        # A cluster of three rows is in the largest at first.
+        clusters = [label == 1, label == 2] if site == "york" else [label != 1, label == 1]
+        if site == "york":
+            X[:, COPD] = np.nan
+        S = [[(X[own] == level).sum(axis=0) for level in (0, 1)] for own in clusters]
+        T = np.array([own.sum() for own in clusters], dtype=float)
+        counted = np.array(S, dtype=float).transpose(0, 2, 1).reshape(2, -1)
+        sent.append(summary_of(study, site, Sums(T, counted, np.zeros(2))))
+        tables[site] = X
+    groups = (np.array([0, 2]), np.array([1, 3, 4]), np.array([5]))
+    first = Federation(study, tuple(sent), groups, "exact", "correlation")
+    replies = [reply_site(study, first.broadcast, X, site) for site, X in tables.items()]
+    assert [bool(reply.sums.T[2] > 0) for reply in replies] == [False, False, True]
+    federation, _ = first.step(replies)
+    local = merged_sums(federation.local, list(federation.groups))
+    (third,) = np.flatnonzero(local.T < 300)
+    assert local.S[third, 2 * COPD : 2 * COPD + 2].sum() > 1
+    assert federation.describe()[third].not_measured == ("v2",)
+    assert not any(c.not_measured for c in federation.describe() if c.number != third)
 
 
 def test_the_sheet_for_people_has_no_number(tmp_path: Any) -> None:
