@@ -115,6 +115,8 @@ REASONS = {
     "centre.rounds.UNCUT": "a mark, not a number",
     "site.people.LEAST_SHARE": "a definition of disclosure control, not of a search",
     "sums.profile.INTERVAL": SHOWN,
+    "sums.profile.ONE_ROW": SHOWN,
+    "centre.report.MOST_VARIABLES": SHOWN,
     "centre.origins.MOST_BLOCKS": SHOWN,
     "centre.merge.MOST_SITES": SHOWN,
     "estimators.model_table.SAME_NATS": SHOWN,

@@ -40,6 +40,7 @@ NAMES = [
     "LeftOut",
     "LoneCluster",
     "MerDel",
+    "Missingness",
     "ModelRow",
     "ModelTable",
     "Move",

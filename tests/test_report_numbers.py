@@ -64,12 +64,25 @@ def counted(draw: st.DrawFn) -> tuple[Sums, np.ndarray]:
     return Sums(T, np.hstack(parts), np.zeros(K)), levels
 
 
+def was_measured(stats: Sums, start: int, end: int) -> np.ndarray:
+    """Clusters with entries of a variable: a row of them, or half of the rows that there are."""
+    return np.array(
+        [
+            0 < sum(line[start:end]) and (sum(line[start:end]) >= min(1.0, rows / 2))
+            for line, rows in zip(stats.S, stats.T, strict=True)
+        ]
+    )
+
+
 @settings(deadline=None)
 @given(drawn=counted(), alpha=st.sampled_from([0.01, 1.0]))
 def test_a_profile_is_that_of_the_joint_distribution_of_cluster_and_level(
     drawn: tuple[Sums, np.ndarray], alpha: float
 ) -> None:
-    """Every measure from a table of probabilities of cluster and level, one variable at a time."""
+    """Every measure from a table of probabilities of cluster and level, one variable at a time.
+
+    Of the clusters that have entries of it: in others it is not measured.
+    """
     stats, levels = drawn
     prior = uniform_prior(levels, alpha, 10)
     found, offsets = profile(stats, prior), prior.offsets
@@ -78,9 +91,14 @@ def test_a_profile_is_that_of_the_joint_distribution_of_cluster_and_level(
     for j, (start, end) in enumerate(pairwise(offsets)):
         told = 0.0
         cells = stats.S[:, start:end] + prior.eps[start:end]
-        joint = cells / cells.sum(axis=1, keepdims=True) * (size / size.sum())[:, None]
-        assert joint.sum() == pytest.approx(1)
-        for k in range(len(size)):
+        seen = was_measured(stats, start, end)
+        assert np.isnan(found.overall[start:end]).all() == (not seen.any())
+        for measure in (found.prevalence, found.ratio, found.exclusivity):
+            assert np.isnan(measure[~seen, start:end]).all()
+        joint = cells / cells.sum(axis=1, keepdims=True) * size[:, None]
+        joint[~seen] = 0.0
+        joint /= max(joint.sum(), 1e-300)
+        for k in np.flatnonzero(seen):
             for at in range(end - start):
                 here, cluster, level = joint[k, at], joint[k].sum(), joint[:, at].sum()
                 m = start + at
@@ -103,22 +121,25 @@ def test_a_counted_profile_is_of_the_rows_with_an_entry(
     found = counted_profile(stats, offsets)
     assert found.weights == pytest.approx(stats.T / stats.T.sum())
     for start, end in pairwise(offsets):
+        seen = was_measured(stats, start, end)
         for k in range(stats.n_clusters):
             known = sum(stats.S[k, start:end])
             for m in range(start, end):
-                share = stats.S[k, m] / known if known > 0 else 0.0
-                assert found.prevalence[k, m] == pytest.approx(share)
-        known = sum(stats.S[:, start:end].ravel())
+                share = stats.S[k, m] / known if seen[k] else np.nan
+                assert found.prevalence[k, m] == pytest.approx(share, nan_ok=True)
+                assert found.measured[k, m] == seen[k]
+        known = sum(stats.S[seen, start:end].ravel())
         for m in range(start, end):
-            whole = sum(stats.S[:, m])
-            assert found.overall[m] == pytest.approx(whole / known if known > 0 else 0.0)
+            whole = sum(stats.S[seen, m])
+            overall = whole / known if known > 0 else np.nan
+            assert found.overall[m] == pytest.approx(overall, nan_ok=True)
             for k in range(stats.n_clusters):
-                part = stats.S[k, m] / whole if whole > 0 else 0.0
-                assert found.exclusivity[k, m] == pytest.approx(part)
-    for measure in (found.ratio, found.exclusivity, found.information(offsets)):
-        assert np.isfinite(measure).all()
-    nobody = stats.S.sum(axis=0) == 0
-    assert (found.ratio[:, nobody] == 1).all()
+                part = (stats.S[k, m] / whole if whole > 0 else 0.0) if seen[k] else np.nan
+                assert found.exclusivity[k, m] == pytest.approx(part, nan_ok=True)
+                if seen[k] and whole == 0:
+                    assert found.ratio[k, m] == 1
+    assert (np.isfinite(found.ratio) == found.measured).all()
+    assert np.isfinite(found.information(offsets)).all()
 
 
 def test_clusters_that_are_alike_stand_side_by_side() -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fedmerdel import plot
     from fedmerdel.centre.federation import Federation, merge_sites
     from fedmerdel.centre.lineage import Ancestor, Round
+    from fedmerdel.centre.missing import Missingness
     from fedmerdel.centre.origins import Join
     from fedmerdel.centre.run import run_rounds
     from fedmerdel.centre.standing import Doubt, LeftOut, LoneCluster
@@ -90,6 +91,7 @@ __all__ = [
     "LeftOut",
     "LoneCluster",
     "MerDel",
+    "Missingness",
     "ModelRow",
     "ModelTable",
     "Move",
@@ -143,6 +145,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "centre.origins": ("Join",),
     "centre.run": ("run_rounds",),
+    "centre.missing": ("Missingness",),
     "centre.standing": ("Doubt", "LeftOut", "LoneCluster"),
     "centre.summaries": ("admit",),
     "errors": (

@@ -13,6 +13,7 @@ from fedmerdel.centre.doubts import doubts_of, warn_of
 from fedmerdel.centre.folder import load_federation, save_federation
 from fedmerdel.centre.lineage import Round, inherited
 from fedmerdel.centre.merge import leave_out, merge_groups
+from fedmerdel.centre.missing import Missingness, missing_at_sites
 from fedmerdel.centre.report import write_report
 from fedmerdel.centre.standing import Doubt, LeftOut
 from fedmerdel.centre.state import FederationState
@@ -64,6 +65,8 @@ class Federation(FederationState):
         How the clusters change without each site.
     lone_clusters : tuple of LoneCluster
         Clusters that one site alone has found.
+    missingness : Missingness
+        Rows of each site with and without an entry of each variable.
     """
 
     @cached_property
@@ -95,6 +98,11 @@ class Federation(FederationState):
         if self.record:  # only rows could repeat it
             return ()
         return leave_out(self.study, self.summaries, self.groups, self.search, self.criterion)
+
+    @cached_property
+    def missingness(self) -> Missingness:
+        """Rows with and without an entry, by site and variable, as the sites released them."""
+        return missing_at_sites(self.summaries)
 
     def step(self, replies: Iterable[SiteSummary]) -> tuple[Self, Round]:
         """Take the sites' replies to the broadcast into the next federation.

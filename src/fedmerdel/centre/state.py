@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from fedmerdel.centre.filling import filled_alike, filled_in_groups, filled_replies
+from fedmerdel.centre.filling import filled_alike, filled_in_groups, filled_replies, told_alone
 from fedmerdel.centre.lineage import Ancestor, Round
 from fedmerdel.centre.origins import Join, joins
 from fedmerdel.centre.outcomes import outcome_rates
@@ -85,7 +85,8 @@ class FederationState:
     @cached_property
     def released_sums(self) -> Sums:
         """T, S and h of the global clusters that these make."""
-        return merged_sums(self.local, list(self.groups))
+        merged = merged_sums(self.local, list(self.groups))
+        return told_alone(merged, self.summaries, self.groups)
 
     @cached_property
     def released_prior(self) -> Prior:
@@ -100,7 +101,8 @@ class FederationState:
         local = filled_in_groups(self.study, self.summaries, self.groups, self.n_components)
         if np.array_equal(local.stats.S, self.local.stats.S):
             return self.released_sums
-        return merged_sums(local, list(self.groups))
+        merged = merged_sums(local, list(self.groups))
+        return told_alone(merged, self.summaries, self.groups)
 
     @cached_property
     def prior(self) -> Prior:
@@ -124,7 +126,7 @@ class FederationState:
 
     @property
     def elbo(self) -> float | None:
-        """The ELBO of all rows in nats, where it is known."""
+        """The ELBO in nats: of the released counts, or after rounds of all rows, where known."""
         if not self.record:
             return self.lower_bound
         return self.mechanism.elbo(self.lower_bound)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 
 from rich.console import Console
 from rich.table import Table
@@ -157,7 +158,7 @@ def show_round(federation: FederationState) -> None:
 
 def _show_cluster(cluster: Cluster, study: Study) -> None:
     mean = cluster.mean_conditions
-    conditions = "" if mean is None else f"; {mean:.1f} conditions a row"
+    conditions = "" if mean is None or isnan(mean) else f"; {mean:.1f} conditions a row"
     number = plain_name(cluster.number)
     title = number.capitalize() if cluster.name == number else f"{cluster.name} ({number})"
     screen.print(
@@ -176,6 +177,8 @@ def _show_cluster(cluster: Cluster, study: Study) -> None:
         },
         "more of": _some(marks, 6) if marks else "nothing stands out",
     }
+    if cluster.not_measured:
+        lines["not measured"] = _some([study.label(name) for name in cluster.not_measured])
     if by_share:
         lines["at sites"] = _some([f"{name} {share:.0%}" for name, share in by_share], 8)
     width = max(len(name) for name in lines)

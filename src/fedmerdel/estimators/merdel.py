@@ -119,7 +119,8 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     n_clusters_ : int
         Clusters found.
     lower_bound_ : float
-        The ELBO in nats.
+        The ELBO in nats. With a learned prior, of the best prior for these clusters: it compares
+        fits with the same `prior`, and not one prior with another.
     lower_bounds_ : float64 array
         The ELBO after each pass or move on all rows that was kept.
     lower_bound_seconds_ : float64 array
@@ -324,7 +325,9 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     ) -> None:
         """Write a page of pictures and tables of the clusters; see `GlobalModel.report`."""
         check_is_fitted(self)
-        write_report(one_table(self), path, title=title, date=date, image_shape=image_shape)
+        write_report(
+            one_table(self), path, title=title, date=date, image_shape=image_shape, alone=True
+        )
 
     def _clusters(self) -> tuple[Sums, Prior]:
         return self._stats, self._prior

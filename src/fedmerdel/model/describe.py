@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan
 
 import numpy as np
 
 from fedmerdel.model.rates import Rate
 from fedmerdel.model.state import ModelState
 from fedmerdel.study.conditions import condition_levels
-from fedmerdel.sums.profile import profile
 
 
 @dataclass(frozen=True)
 class ClusterLevel:
     """One level of one variable in one cluster.
+
+    Its numbers are nan where the variable was not measured: no row of the cluster has an entry
+    that was told, as when all of them are of sites that never recorded it.
 
     Attributes
     ----------
@@ -23,7 +26,7 @@ class ClusterLevel:
     prevalence : float
         Share of the cluster's rows at the level.
     ratio : float
-        Observed over expected: prevalence over that of all rows.
+        Observed over expected: prevalence over that of all rows where it was measured.
     exclusivity : float
         Share of all rows at the level that are in the cluster.
     """
@@ -50,9 +53,10 @@ class Cluster:
     mean_conditions : float or None
         Mean number of conditions of a row: variables whose two levels are 0 and 1, no and
         yes, n and y, false and true, or absent and present, in any case and order. Others
-        with two levels, such as sex, don't count. None if there are no such variables.
+        with two levels, such as sex, don't count. None if there are no such variables, nan
+        if one of them was not measured in the cluster.
     levels : tuple of ClusterLevel
-        Every level, the most over-represented first.
+        Every level, the most over-represented first, those not measured last.
     outcomes : dict of str to Rate
         Rates of the study's outcomes.
     sites : dict of str to float
@@ -68,11 +72,16 @@ class Cluster:
     outcomes: dict[str, Rate]
     sites: dict[str, float]
 
+    @property
+    def not_measured(self) -> tuple[str, ...]:
+        """Variables that were not measured in the cluster, in the order of the study."""
+        return tuple(dict.fromkeys(c.variable for c in self.levels if isnan(c.prevalence)))
+
 
 def describe(model: ModelState) -> tuple[Cluster, ...]:
     """Describe every cluster of a model."""
     codebook = model.study.codebook
-    found = profile(model.sums, model.prior)
+    found = model.profile
     names = [(v.name, level) for v in codebook.variables for level in v.levels]
     yes = condition_levels(codebook)
     clusters = []

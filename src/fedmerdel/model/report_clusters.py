@@ -18,6 +18,9 @@ N_MARKS = 8
 FREQUENT = 0.05
 """A level is named on a card if so great a share of the cluster has it."""
 
+N_NOT_MEASURED = 12
+"""Variables that a card names at most which were not measured."""
+
 N_DRAWN = 5
 """Images that each cluster makes up."""
 
@@ -47,6 +50,7 @@ def cards(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str, An
                 "high": shares[k, 1],
                 "mean_conditions": cluster.mean_conditions,
                 "marks": marks[:N_MARKS],
+                "not_measured": _listed([model.study.label(v) for v in cluster.not_measured]),
                 "outcomes": [
                     {"name": name, "rate": rate, "overall": model.outcomes[name].overall}
                     for name, rate in cluster.outcomes.items()
@@ -55,6 +59,11 @@ def cards(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str, An
             }
         )
     return found
+
+
+def _listed(texts: list[str]) -> str:
+    rest = len(texts) - N_NOT_MEASURED
+    return ", ".join(texts[:N_NOT_MEASURED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _shown_texts(model: ModelState) -> dict[tuple[str, str], str]:

@@ -52,7 +52,7 @@ def render(template: str, *, heat: dict[str, Any], **content: Any) -> str:
     data = {**heat, "shareStops": SHARE_STOPS, "ratioStops": RATIO_STOPS}
     page = environment.get_template(template).render(
         style=Markup(style), script=Markup(script), data=_data(data), policy=_policy(script),
-        heat_orders=list(heat["orders"]), **content,
+        heat_orders=list(heat["orders"]), heat_unmeasured=heat["unmeasured"], **content,
     )  # fmt: skip
     return page.rstrip() + "\n"
 
