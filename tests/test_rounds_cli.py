@@ -40,12 +40,10 @@ def test_the_whole_story(run: Run, tmp_path: Path, suffix: str, packed: str) -> 
             assert "reply to broadcast" in out
             assert "opensafely" in out
         out = words(run("step", last, *replies, "-o", following))
-        assert f"Round {number}: 2 clusters, ELBO -" in out
+        assert f"Round {number}: 2 clusters. At least" in out
         assert "of the rows changed cluster" in out
-        assert "Disclosure control costs at most" in out
         assert f"The model is in {following}/model; {following}/broadcast is all" in out
         assert f"Next: fedmerdel describe {following}" in out
-        assert (" a row). At least" in out) == (number == 2)
     out = words(run("describe", "centre-2"))
     assert "Round 2: 2 clusters" in out
     assert "Cluster 1: " in out
