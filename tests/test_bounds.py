@@ -73,24 +73,27 @@ def test_bounds_hold_of_any_rows(drawn: Shares) -> None:
     for k in range(len(T)):
         assert T[k] == 0 or -h[k] <= T[k] * log(N / T[k]) + dust
         assert -h[k] <= Q[k].sum() + dust
-    assert impossible_overlap(sums, unknown(sums, EXACT, 0)) is None
+    assert impossible_overlap(sums, unknown(sums, EXACT, complete=True)) is None
 
 
 def test_bounds_are_reached_and_no_more() -> None:
     """Rows that are all alike reach the first two, and two clusters the third."""
     sums = Shares(np.tile([0.2, 0.3, 0.5], (50, 1)), np.ones(50)).sums()
-    left = unknown(sums, EXACT, 0)
+    left = unknown(sums, EXACT, complete=True)
     assert impossible_overlap(sums, left) is None
     for part, words in (("h", "h is further below 0 than the rows"), ("Q", "an overlap is larger")):
         more = sums._replace(**{part: getattr(sums, part) * 1.0001})
         assert words in str(impossible_overlap(more, left))
     two = Shares(np.tile([0.5, 0.5], (50, 1)), np.ones(50)).sums()
-    assert impossible_overlap(two, unknown(two, EXACT, 0)) is None
+    left = unknown(two, EXACT, complete=True)
+    assert impossible_overlap(two, left) is None
     less = two._replace(h=two.h * 0.9999)
-    assert "than h of its clusters" in str(impossible_overlap(less, unknown(two, EXACT, 0)))
+    assert "than h of its clusters" in str(
+        impossible_overlap(less, unknown(two, EXACT, complete=True))
+    )
     # Half of the overlap that there must be.
     none = two._replace(Q=two.Q * 0.49)
-    assert "than the overlaps" in str(impossible_overlap(none, unknown(two, EXACT, 0)))
+    assert "than the overlaps" in str(impossible_overlap(none, left))
 
 
 @pytest.mark.parametrize("policy", ACTIVE, ids=str)
@@ -102,8 +105,9 @@ def test_no_release_of_rows_is_refused(policy: Any, data: st.DataObject) -> None
         released, mechanism = site.protect(policy).released.sums, mechanism_for(policy)
         silent = int((released.T == 0).sum())
         told = released.take(np.flatnonzero(released.T > 0))
-        assert impossible_overlap(released, unknown(released, mechanism, silent)) is None
-        assert impossible_overlap(told, unknown(told, mechanism, silent)) is None
+        left = unknown(released, mechanism, complete=silent == 0)
+        assert impossible_overlap(released, left) is None
+        assert impossible_overlap(told, unknown(told, mechanism, complete=False)) is None
 
 
 LIES: dict[str, Any] = {
@@ -122,7 +126,7 @@ def test_numbers_that_no_rows_have_are_refused(lie: str, policy: str, untold: in
     rng = np.random.default_rng(0)
     mechanism = mechanism_for(POLICIES[policy])
     sums = Shares(rng.dirichlet(np.ones(4), 3000), np.ones(3000)).sums()
-    left = unknown(sums, mechanism, untold)
+    left = unknown(sums, mechanism, complete=untold == 0)
     assert impossible_overlap(sums, left) is None
     assert impossible_overlap(LIES[lie](sums), left) is not None
 
@@ -134,13 +138,13 @@ def test_overlaps_with_clusters_of_which_nothing_is_told_are_not_known() -> None
     whole = Shares(rng.dirichlet(np.ones(4), 3000), np.ones(3000)).sums()
     T = np.array([whole.T[[0, 2, 3]].sum(), whole.T[1]])  # the others' rows are in the rest
     some = whole.take(np.array([0, 1]))._replace(T=T, Q=np.array([[0.0, 7.0], [7.0, 0.0]]))
-    assert impossible_overlap(some, unknown(some, mechanism, 0)) is not None
-    assert impossible_overlap(some, unknown(some, mechanism, 2)) is None
+    assert impossible_overlap(some, unknown(some, mechanism, complete=True)) is not None
+    assert impossible_overlap(some, unknown(some, mechanism, complete=False)) is None
 
 
 def test_all_is_told_where_nothing_is_too_small() -> None:
     sums = Shares(np.tile([0.5, 0.5], (50, 1)), np.ones(50)).sums()
-    assert unknown(sums, EXACT, 3) == unknown(sums, EXACT, 0)
+    assert unknown(sums, EXACT, complete=False) == unknown(sums, EXACT, complete=True)
 
 
 @settings(max_examples=40, deadline=None)
