@@ -118,6 +118,18 @@ def test_other_totals_than_before_are_refused(
     assert LIAR not in sent.sites
 
 
+def test_a_new_summary_in_place_of_a_reply_has_the_same_totals(
+    replies: tuple[Federation, list[Reply]],
+) -> None:
+    """A site may fit again, and then its clusters are others; its rows are not."""
+    federation, (_, *others) = replies
+    study, (table, *_) = federation.study, sites(federation.study.policy.name).tables
+    federation.step([fit_site(study, table, LIAR), *others])
+    lie = fit_site(study, np.concatenate([table] * 3), LIAR)
+    with pytest.raises(DataError, match=f"site '{LIAR}': .* sum to those that it sent before"):
+        federation.step([lie, *others])
+
+
 # Copies.
 
 

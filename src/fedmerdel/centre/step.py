@@ -141,26 +141,32 @@ def _check_replies(last: FederationState, sent: Summaries) -> None:
                 "site reply to this one, or step from the state that sent it"
             )
         if isinstance(summary, Reply):
-            _check_possible(summary, last.broadcast, before.get(summary.site))
+            _check_possible(summary, last.broadcast)
+        if summary.site in before:
+            _check_totals(summary, before[summary.site])
     if not any(replies_to(summary, last.broadcast) for summary in sent):
         raise DataError("no site has replied to this broadcast: let sites reply to it first")
 
 
-def _check_possible(reply: Reply, sent: Broadcast, before: SiteSummary | None) -> None:
-    """Refuse evidence that no rows with such counts have, and other totals than before."""
+def _check_possible(reply: Reply, sent: Broadcast) -> None:
+    """Refuse evidence that no rows with such counts have."""
     offsets, left = reply.codebook.level_offsets, reply.unknown
     if impossible_evidence(reply.sums, reply.evidence, sent.clusters, offsets, left):
         raise DataError(
             f"site {reply.site!r}: its evidence is not what its counts allow: let the site reply "
             "again"
         )
-    if before is not None:
-        one, other = (all_cells(each.sums.total(), offsets) for each in (before, reply))
-        if not np.allclose(one, other, rtol=DUST, atol=DUST):
-            raise DataError(
-                f"site {reply.site!r}: its counts don't sum to those that it sent before: if its "
-                "rows have changed, take the site out first, and let it join anew"
-            )
+
+
+def _check_totals(summary: SiteSummary, before: SiteSummary) -> None:
+    """Refuse other totals than those that the site sent before, in whatever clusters."""
+    offsets = summary.codebook.level_offsets
+    one, other = (all_cells(each.sums.total(), offsets) for each in (before, summary))
+    if not np.allclose(one, other, rtol=DUST, atol=DUST):
+        raise DataError(
+            f"site {summary.site!r}: its counts don't sum to those that it sent before: if its "
+            "rows have changed, take the site out first, and let it join anew"
+        )
 
 
 def _aligned(last: FederationState, everyone: Summaries) -> tuple[list[IntArray], IntArray]:
