@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, logsumexp, xlogy
 
+from fedmerdel.inference.margins import margins
 from fedmerdel.release.bounds import (
     Unknown,
+    impossible_clusters,
     impossible_evidence,
     impossible_moves,
     impossible_overlap,
@@ -197,3 +199,52 @@ def test_evidence_is_known_from_exact_sums_and_bounded_from_others(drawn: Any) -
             assert impossible_evidence(sums, evidence + lie, theta, offsets, left)
     scale = np.abs(theta.log_levels).sum() + np.abs(theta.log_weights).sum() + e
     assert impossible_evidence(sums, evidence + 1e-3 * N * scale, theta, offsets, exact)
+
+
+@settings(max_examples=60, deadline=None)
+@given(given_rows())
+def test_counts_of_rows_fit_the_clusters_they_were_given_to(drawn: Any) -> None:
+    sums, _, theta, _ = drawn
+    margin, scale = margins(sums, theta)
+    T, S = sums.T, sums.S
+    for k in range(len(T)):
+        for m in range(len(T)):
+            if k == m or T[k] == 0 or T[m] == 0:
+                assert margin[k, m] == np.inf
+                continue
+            fits = T[k] * (theta.log_weights[k] - theta.log_weights[m])
+            fits += sum(S[k] * (theta.log_levels[k] - theta.log_levels[m]))
+            plain = fits - T[k] * log(T[k] / T[m])
+            assert margin[k, m] == pytest.approx(plain, abs=1e-9 * scale[k, m] + 1e-300)
+    assert not impossible_clusters(sums, theta, unknown(sums, EXACT, 0))
+
+
+def test_rows_alike_reach_the_bound_and_no_more() -> None:
+    """Shares that are the same in all rows: one row less in a cluster, and no rows have it."""
+    theta = Expectations(np.log([0.2, 0.3, 0.5]), np.zeros((3, 2)))
+    sums = Shares(np.tile([0.2, 0.3, 0.5], (50, 1)), np.ones(50)).sums()
+    sums = sums._replace(S=np.outer(sums.T, [0.4, 0.6]))
+    left = unknown(sums, EXACT, 0)
+    margin, _ = margins(sums, theta)
+    assert margin[~np.eye(3, dtype=bool)] == pytest.approx(0, abs=1e-12)
+    assert not impossible_clusters(sums, theta, left)
+    moved = sums._replace(T=sums.T + np.array([0.01, -0.01, 0.0]))
+    assert impossible_clusters(moved, theta, left)
+    changed = unknown(sums, mechanism_for(POLICIES["ons"]), 0)
+    assert not impossible_clusters(moved, theta, changed)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds)
+def test_counts_told_of_the_next_cluster_are_refused(seed: int) -> None:
+    """Rows of which half and more belong to their cluster surely."""
+    rng = np.random.default_rng(seed)
+    phi = np.log(rng.dirichlet([0.2, 0.2], (4, 20)) + 1e-3)
+    theta = Expectations(np.full(4, -log(4)), phi.reshape(4, 40))
+    X = (np.exp(phi[rng.integers(0, 4, 400), :, 1]) > rng.random((400, 20))).astype(int)
+    one_hot = np.stack([1 - X, X], axis=2).reshape(400, 40)
+    r = np.exp(log_softmax(theta.log_weights + one_hot @ theta.log_levels.T, axis=1))
+    sums = Sums(r.sum(axis=0), r.T @ one_hot, np.zeros(4))
+    left = Unknown(0.0, 0.0, 400.0, complete=True)
+    assert not impossible_clusters(sums, theta, left)
+    assert impossible_clusters(sums.take(np.roll(np.arange(4), 1)), theta, left)

@@ -30,7 +30,7 @@ from fedmerdel.centre.summaries import (
 from fedmerdel.errors import DataError
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.names import carried
-from fedmerdel.release.bounds import impossible_evidence
+from fedmerdel.release.bounds import impossible_clusters, impossible_evidence
 from fedmerdel.release.cells import all_cells
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
@@ -149,8 +149,13 @@ def _check_replies(last: FederationState, sent: Summaries) -> None:
 
 
 def _check_possible(reply: Reply, sent: Broadcast) -> None:
-    """Refuse evidence that no rows with such counts have."""
+    """Refuse counts that no rows have in these clusters, and evidence that such counts have not."""
     offsets, left = reply.codebook.level_offsets, reply.unknown
+    if impossible_clusters(reply.sums, sent.clusters, left):
+        raise DataError(
+            f"site {reply.site!r}: its counts don't fit the clusters that were sent: let the site "
+            "reply again"
+        )
     if impossible_evidence(reply.sums, reply.evidence, sent.clusters, offsets, left):
         raise DataError(
             f"site {reply.site!r}: its evidence is not what its counts allow: let the site reply "

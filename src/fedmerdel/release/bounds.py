@@ -11,6 +11,8 @@ With shares r of rows that weigh w, ``f(x) = -x ln x`` and N the weight of all r
 4. ``-h_k <= sum_l Q_kl``: for each row Q_kl has ``r_k ln(1 + r_l / r_k)``, and the product of
    ``1 + r_l / r_k`` over all l is at least ``1 + (1 - r_k) / r_k = 1 / r_k``.
 
+Counts of rows that were given to clusters also keep the bound of `inference.margins`.
+
 The cost of a deletion is ``sum w ln(1 - r_k) <= N ln(1 - T_k / N)``, again by concavity, and the
 blur of two halves is their Q. All that is generous here is what a policy leaves unknown.
 """
@@ -22,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import entr, logsumexp
 
+from fedmerdel.inference.margins import margins
 from fedmerdel.release.cells import DUST
 from fedmerdel.release.mechanism import Mechanism, MoveSums
 from fedmerdel.sums.arrays import FloatArray, IntArray
@@ -144,3 +147,14 @@ def impossible_evidence(
         <= evidence
         <= (left.total * max(highest, 0.0) + slack)
     )
+
+
+def impossible_clusters(sums: Sums, theta: Expectations, left: Unknown) -> bool:
+    """Whether no rows, given to these clusters, have these counts in them.
+
+    Nothing is impossible where counts were changed: many small changes may add up to much.
+    """
+    if left.rows > 0:
+        return False
+    margin, scale = margins(sums, theta)
+    return bool(np.any(margin < -DUST * np.maximum(scale, 1.0)))
