@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, logsumexp, xlogy
 
-from fedmerdel.inference.margins import margins
+from fedmerdel.inference.margins import margins, misfits
 from fedmerdel.release.bounds import (
     Unknown,
     impossible_clusters,
@@ -232,6 +232,20 @@ def test_rows_alike_reach_the_bound_and_no_more() -> None:
     assert impossible_clusters(moved, theta, left)
     changed = unknown(sums, mechanism_for(POLICIES["ons"]), 0)
     assert not impossible_clusters(moved, theta, changed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.sampled_from([5, 10]))
+def test_rounded_rows_that_are_all_alike_fit(seed: int, step: int) -> None:
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.ones(int(rng.integers(2, 6))))
+    T = float(rng.integers(20, 2000)) * shares
+    told = np.where(T < step, 0.0, np.round(T / step) * step)
+    sums = Sums(told, told[:, None], np.zeros_like(T))
+    theta = Expectations(np.log(shares), np.zeros((len(T), 1)))
+    assert not misfits(sums, theta, step).any()
+    if np.ptp(told[told > 0] / T[told > 0]) > 1e-3:  # a ratio has changed
+        assert misfits(sums, theta).any()
 
 
 @settings(max_examples=20, deadline=None)

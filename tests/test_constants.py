@@ -85,6 +85,7 @@ REASONS = {
         "test_odd_sites.py::test_honest_rates_are_hardly_ever_odd"
         for name in ("FAR", "SPREAD")
     },
+    "inference.margins.DUST": ROUNDING,
     "inference.outlying.TO_DEVIATION": "1 over the upper quartile of a normal variable",
     **{
         f"centre.doubts.{name}": "a bound on time: who judges, not how"

@@ -22,7 +22,7 @@ from fedmerdel.centre.standing import Doubt
 from fedmerdel.centre.state import FederationState
 from fedmerdel.centre.summaries import Summaries, replies_to
 from fedmerdel.errors import OddSiteWarning
-from fedmerdel.inference.margins import margins
+from fedmerdel.inference.margins import misfits
 from fedmerdel.inference.outlying import outlying
 from fedmerdel.model.rates import rate
 from fedmerdel.release.cells import missing_counts
@@ -137,7 +137,7 @@ def _misfits(federation: FederationState) -> Iterator[Doubt]:
         if asked is None or not replies_to(summary, asked):
             continue
         own = local.stats.take(np.flatnonzero(local.site == b))
-        odd = margins(own, asked.clusters)[0].min(axis=1) < 0
+        odd = misfits(own, asked.clusters, summary.mechanism.smallest).any(axis=1)
         odd &= (summary.sums.T > 0) & (np.arange(own.n_clusters) != summary.rest)
         share = float(own.T[odd].sum() / own.T.sum())
         if share >= LEAST_SHARE:

@@ -13,9 +13,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.arrays import BoolArray, FloatArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.sums import Sums
+
+DUST = 1e-8
+"""Of all terms: what sums of floats in another order may differ by."""
+
+
+def misfits(sums: Sums, theta: Expectations, rows: float = 0.0) -> BoolArray:
+    """Return which pairs of clusters, (K, K), no rows that were given to them fit.
+
+    Parameters
+    ----------
+    sums, theta
+        Those of `margins`.
+    rows : float
+        How far T may be told from what it is. The right side then is off by up to about
+        ``rows (1 + T_k / T_l)`` nats, as much as there is where all rows are alike.
+    """
+    margin, scale = margins(sums, theta)
+    ratio = sums.T[:, None] / np.where(sums.T > 0, sums.T, 1.0)
+    return np.asarray(margin < -DUST * np.maximum(scale, 1.0) - rows * (1.0 + ratio))
 
 
 def margins(sums: Sums, theta: Expectations) -> tuple[FloatArray, FloatArray]:

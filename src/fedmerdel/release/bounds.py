@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import entr, logsumexp
 
-from fedmerdel.inference.margins import margins
+from fedmerdel.inference.margins import misfits
 from fedmerdel.release.cells import DUST
 from fedmerdel.release.mechanism import Mechanism, MoveSums
 from fedmerdel.sums.arrays import FloatArray, IntArray
@@ -154,7 +154,4 @@ def impossible_clusters(sums: Sums, theta: Expectations, left: Unknown) -> bool:
 
     Nothing is impossible where counts were changed: many small changes may add up to much.
     """
-    if left.rows > 0:
-        return False
-    margin, scale = margins(sums, theta)
-    return bool(np.any(margin < -DUST * np.maximum(scale, 1.0)))
+    return left.rows == 0 and bool(misfits(sums, theta).any())
