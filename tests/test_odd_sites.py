@@ -102,7 +102,7 @@ def drawn_rates(seed: int, spread: float) -> tuple[np.ndarray, np.ndarray, str]:
 def test_honest_rates_are_hardly_ever_odd(
     seeds: range, spread: float, record_property: Record
 ) -> None:
-    """One in twenty sites is 2.7 times as often from the usual, or 7 times, in odds."""
+    """The odds of one site in twenty are 2.7 times the usual or a 2.7th; or 7 times, or a 7th."""
     n_sites, found = 0, 0
     for seed in seeds:
         rows, died, policy = drawn_rates(seed, spread)
@@ -122,9 +122,9 @@ def test_outcomes_coded_the_other_way_round_are_odd(seeds: range, record_propert
         died[0] = rows[0] - died[0]
         names = odd(dying(rows, died, policy))
         named, others = named + (LIAR in names), others + len(names - {LIAR})
-    what = f"an outcome coded the other way round: found odd, of {len(seeds)}"
-    record_property(what, f"{named}, at least 9 of 10")
-    record_property(f"{what[:-4]}, other sites", f"{others}, none")
+    what = "an outcome coded the other way round"
+    record_property(f"{what}: found odd, of {len(seeds)}", f"{named}, at least 9 of 10")
+    record_property(f"{what}: other sites found odd", f"{others}, none")
     assert named >= 0.9 * len(seeds)
     assert others == 0
 
