@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import xlogy
+from scipy.special import log_softmax, xlogy
 
+from fedmerdel.inference.margins import margins, misfits
 from fedmerdel.release.bounds import (
+    Unknown,
+    impossible_clusters,
     impossible_moves,
     impossible_overlap,
     unknown,
@@ -20,6 +23,7 @@ from fedmerdel.release.bounds import (
 from fedmerdel.release.mechanism import MoveSums
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.study.policy import POLICIES
+from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.halves import FirstHalves
 from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
@@ -162,3 +166,87 @@ def test_costs_and_blurs_of_rows_are_possible(drawn: Shares, seed: int) -> None:
         assert impossible_moves(sums, MoveSums(halves, wrong)) is not None
     more = halves._replace(blur=blur + sums.T * log(2) + 1e-3 * N)
     assert "blur" in str(impossible_moves(sums, MoveSums(more, cost)))
+
+
+@st.composite
+def given_rows(draw: st.DrawFn) -> tuple[Sums, Expectations]:
+    """Rows of some levels, given to clusters: sums, and the clusters."""
+    rng = np.random.default_rng(draw(seeds))
+    levels = np.array(draw(st.lists(st.integers(1, 4), min_size=1, max_size=5)))
+    offsets = np.concatenate([[0], np.cumsum(levels)])
+    n, K = draw(st.integers(1, 30)), draw(st.integers(1, 5))
+    spread = draw(st.sampled_from([0.1, 1.0, 30.0]))
+    theta = Expectations(rng.normal(-1, spread, K), rng.normal(-1, spread, (K, int(levels.sum()))))
+    X = rng.integers(0, levels, (n, len(levels)))
+    seen = rng.random(X.shape) > draw(st.sampled_from([0.0, 0.3, 1.0]))
+    w = rng.gamma(1.0, 2.0, n) * draw(st.sampled_from([1.0, 1e5]))
+    one_hot = np.zeros((n, int(levels.sum())))
+    for j in range(len(levels)):
+        one_hot[np.arange(n), offsets[j] + X[:, j]] = seen[:, j]
+    log_rho = theta.log_weights + one_hot @ theta.log_levels.T
+    r = np.exp(log_softmax(log_rho, axis=1))
+    sums = Shares(r, w).sums()._replace(S=(r * w[:, None]).T @ one_hot)
+    return sums, theta
+
+
+@settings(max_examples=60, deadline=None)
+@given(given_rows())
+def test_counts_of_rows_fit_the_clusters_they_were_given_to(drawn: Any) -> None:
+    sums, theta = drawn
+    margin, scale = margins(sums, theta)
+    T, S = sums.T, sums.S
+    for k in range(len(T)):
+        for m in range(len(T)):
+            if k == m or T[k] == 0 or T[m] == 0:
+                assert margin[k, m] == np.inf
+                continue
+            fits = T[k] * (theta.log_weights[k] - theta.log_weights[m])
+            fits += sum(S[k] * (theta.log_levels[k] - theta.log_levels[m]))
+            plain = fits - T[k] * log(T[k] / T[m])
+            assert margin[k, m] == pytest.approx(plain, abs=1e-9 * scale[k, m] + 1e-300)
+    assert not impossible_clusters(sums, theta, unknown(sums, EXACT, complete=True))
+
+
+def test_rows_alike_reach_the_bound_and_no_more() -> None:
+    """Shares that are the same in all rows: one row less in a cluster, and no rows have it."""
+    theta = Expectations(np.log([0.2, 0.3, 0.5]), np.zeros((3, 2)))
+    sums = Shares(np.tile([0.2, 0.3, 0.5], (50, 1)), np.ones(50)).sums()
+    sums = sums._replace(S=np.outer(sums.T, [0.4, 0.6]))
+    left = unknown(sums, EXACT, complete=True)
+    margin, _ = margins(sums, theta)
+    assert margin[~np.eye(3, dtype=bool)] == pytest.approx(0, abs=1e-12)
+    assert not impossible_clusters(sums, theta, left)
+    moved = sums._replace(T=sums.T + np.array([0.01, -0.01, 0.0]))
+    assert impossible_clusters(moved, theta, left)
+    changed = unknown(sums, mechanism_for(POLICIES["ons"]), complete=True)
+    assert not impossible_clusters(moved, theta, changed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.sampled_from([5, 10]))
+def test_rounded_rows_that_are_all_alike_fit(seed: int, step: int) -> None:
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.ones(int(rng.integers(2, 6))))
+    T = float(rng.integers(20, 2000)) * shares
+    told = np.where(T < step, 0.0, np.round(T / step) * step)
+    sums = Sums(told, told[:, None], np.zeros_like(T))
+    theta = Expectations(np.log(shares), np.zeros((len(T), 1)))
+    assert not misfits(sums, theta, step).any()
+    if np.ptp(told[told > 0] / T[told > 0]) > 1e-3:  # a ratio has changed
+        assert misfits(sums, theta).any()
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds)
+def test_counts_told_of_the_next_cluster_are_refused(seed: int) -> None:
+    """Rows of which half and more belong to their cluster surely."""
+    rng = np.random.default_rng(seed)
+    phi = np.log(rng.dirichlet([0.2, 0.2], (4, 20)) + 1e-3)
+    theta = Expectations(np.full(4, -log(4)), phi.reshape(4, 40))
+    X = (np.exp(phi[rng.integers(0, 4, 400), :, 1]) > rng.random((400, 20))).astype(int)
+    one_hot = np.stack([1 - X, X], axis=2).reshape(400, 40)
+    r = np.exp(log_softmax(theta.log_weights + one_hot @ theta.log_levels.T, axis=1))
+    sums = Sums(r.sum(axis=0), r.T @ one_hot, np.zeros(4))
+    left = Unknown(0.0, 0.0, 400.0, complete=True)
+    assert not impossible_clusters(sums, theta, left)
+    assert impossible_clusters(sums.take(np.roll(np.arange(4), 1)), theta, left)
