@@ -180,14 +180,15 @@ def assign_rows(
     threads: Threads = 1,
 ) -> None:
     """Give this site's rows to the common clusters. The labels stay at the site."""
+    here = Site.load(table) if table.suffix.lower() == ".toml" else None
+    if here is not None:
+        table = here.table
     if output.exists() and table.exists() and output.samefile(table):
         raise FileError(f"file {str(output)!r} is the table itself: name another for the labels")
     check_labels_place(output)
     merged = GlobalModel.load(model)
-    if table.suffix.lower() == ".toml":
-        here = Site.load(table)
+    if here is not None:
         here.check_model(merged)
-        table = here.table
     with screen.status("assigning"):
         opened = open_site_table(table)
         assigned = assign(merged, opened, n_jobs=threads)
