@@ -25,6 +25,7 @@ from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.names import changed
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
+from fedmerdel.report.page import check_page_size
 from fedmerdel.study.study import Study, check_is_study
 from fedmerdel.sums.components import used_up
 from fedmerdel.sums.search import Search
@@ -184,6 +185,7 @@ class Federation(FederationState):
 
         It holds the released counts of every site: show it to those who may see these.
         """
+        check_page_size(self.n_clusters, self.sums.S.shape[1])  # before doubts are looked for
         write_report(
             self,
             self.model,

@@ -121,9 +121,10 @@ def review(
     if html is not None:
         check_page_place(html)
     summary = load_release(folder)
-    show_review(review_tables(summary))
     if html is not None:
         write_review(summary, html)
+    show_review(review_tables(summary))
+    if html is not None:
         screen.print(f"The same with pictures is in {html}: open it in a browser.")
     screen.print(
         "No row is inside. The files say the same; README.txt explains them. If you agree that "
