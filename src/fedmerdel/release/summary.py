@@ -273,8 +273,11 @@ class SiteSummary(Parcel):
         wrong = wrong_arrays(shapes)
         if wrong is not None:
             return wrong
-        # A damaged file may hold anything here, also what no set can hold.
-        if not all(name in names for name in self.selected or ()):
+        # A damaged file may hold anything here, also very many, and what no set can hold.
+        selected = self.selected or ()
+        if len(selected) > len(names) or not (
+            all(isinstance(name, str) for name in selected) and set(selected) <= set(names)
+        ):
             return "it selects variables that its codebook does not have"
         if h.max() > 0:
             return "h is above 0, and no sum of r ln r is"

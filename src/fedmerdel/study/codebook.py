@@ -225,7 +225,7 @@ class Codebook:
 
     def with_missing_level(self, names: Collection[str] | None = None) -> Codebook:
         """Return the codebook with a level for missing entries of these variables, or of all."""
-        chosen = self.names if names is None else names
+        chosen = set(self.names if names is None else names)
         return Codebook(
             tuple(v.with_missing_level() if v.name in chosen else v for v in self.variables)
         )

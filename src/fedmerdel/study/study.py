@@ -283,8 +283,9 @@ class Study:
             labels = dict(self.labels)
         except (TypeError, ValueError):
             raise OptionError("labels: give a label for each variable that has one") from None
+        known = set(self.codebook.names)
         for variable, label in labels.items():
-            if variable not in self.codebook.names:
+            if variable not in known:
                 raise OptionError(f"labels: the codebook has no variable {variable!r}")
             _check_text("labels", label)
         return tuple((name, labels[name]) for name in self.codebook.names if name in labels)
