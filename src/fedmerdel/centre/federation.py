@@ -209,7 +209,7 @@ class Federation(FederationState):
         path : str or Path
             Where. An earlier federation there is replaced, whole or not at all.
         replace : bool
-            Replace also one that has sites, or names of clusters, which this one has not.
+            Replace also one that has sites, rounds, or names of clusters, which this one has not.
         key : SigningKey, optional
             The centre's secret key, which signs both parts; needed if the study lists keys.
         """

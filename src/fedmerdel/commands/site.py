@@ -147,8 +147,9 @@ def reply(
 ) -> None:
     """Reply to a broadcast: count this site's rows in its clusters, to make them better."""
     here = open_site(study, table, site, key)
-    Reply.check_place(output, replace=replace, site=here.name, study_hash=here.study.hash)
     sent = Broadcast.load(broadcast)
+    own = {"site": here.name, "study_hash": here.study.hash, "broadcast": sent.hash}
+    Reply.check_place(output, replace=replace, **own)
     with screen.status("counting"):
         released = prepare_reply_of(here, sent, rows_changed, n_jobs=threads)
         released.summary.save(output, replace=replace)

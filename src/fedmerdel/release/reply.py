@@ -45,6 +45,10 @@ class Reply(SiteSummary):
     KIND: ClassVar[str] = "fedmerdel reply"
     VERSION: ClassVar[int] = 3
     DOCUMENT: ClassVar[str] = "reply.json"
+    KEEPS: ClassVar[dict[str, str]] = {
+        **SiteSummary.KEEPS,
+        "broadcast": "counts of another round",
+    }
     OPTIONAL: ClassVar[tuple[str, ...]] = (*SiteSummary.OPTIONAL, HALVES)
     ENTRIES: ClassVar[dict[str, type | tuple[type, ...]]] = {
         **SiteSummary.ENTRIES,
