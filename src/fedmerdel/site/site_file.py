@@ -114,8 +114,9 @@ class SiteFile:
         FileError
             If it can't be written.
         DataError
-            If there is one already.
+            If there is one already, or no site can have this name.
         """
+        check_site_name(self.name)
         if Path(path).exists():
             raise DataError(f"file {str(path)!r} is there already: change it by hand")
         check_place(path)
