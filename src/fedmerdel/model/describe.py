@@ -22,6 +22,8 @@ class ClusterLevel:
         Which.
     prevalence : float
         Share of the cluster's rows at the level.
+    low, high : float
+        Its 95 % interval; see `GlobalModel.intervals`.
     ratio : float
         Observed over expected: prevalence over that of all rows.
     exclusivity : float
@@ -31,6 +33,8 @@ class ClusterLevel:
     variable: str
     level: str
     prevalence: float
+    low: float
+    high: float
     ratio: float
     exclusivity: float
 
@@ -47,6 +51,8 @@ class Cluster:
         What it is called; "cluster 3" if it has no name.
     rows, share : float
         Its rows as the sites told them, and its share of all rows.
+    low, high : float
+        The 95 % interval of its share; see `GlobalModel.intervals`.
     mean_conditions : float or None
         Mean number of conditions of a row: variables whose two levels are 0 and 1, no and
         yes, n and y, false and true, or absent and present, in any case and order. Others
@@ -63,6 +69,8 @@ class Cluster:
     name: str
     rows: float
     share: float
+    low: float
+    high: float
     mean_conditions: float | None
     levels: tuple[ClusterLevel, ...]
     outcomes: dict[str, Rate]
@@ -73,6 +81,7 @@ def describe(model: ModelState) -> tuple[Cluster, ...]:
     """Describe every cluster of a model."""
     codebook = model.study.codebook
     found = profile(model.sums, model.prior)
+    sure = model.intervals()
     names = [(v.name, level) for v in codebook.variables for level in v.levels]
     yes = condition_levels(codebook)
     clusters = []
@@ -83,6 +92,8 @@ def describe(model: ModelState) -> tuple[Cluster, ...]:
                 variable=names[m][0],
                 level=names[m][1],
                 prevalence=float(prevalence[m]),
+                low=float(sure.level_low[k, m]),
+                high=float(sure.level_high[k, m]),
                 ratio=float(ratio[m]),
                 exclusivity=float(exclusivity[m]),
             )
@@ -94,6 +105,8 @@ def describe(model: ModelState) -> tuple[Cluster, ...]:
                 name=model.name(k),
                 rows=float(model.rows[k]),
                 share=float(found.weights[k]),
+                low=float(sure.share_low[k]),
+                high=float(sure.share_high[k]),
                 mean_conditions=float(prevalence[yes].sum()) if len(yes) else None,
                 levels=levels,
                 outcomes={name: rates.clusters[k] for name, rates in model.outcomes.items()},

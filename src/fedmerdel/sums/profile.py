@@ -6,16 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
-from scipy.special import betaincinv, xlogy
+from scipy.special import xlogy
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.levels import level_totals
 from fedmerdel.sums.predictive import mean_levels, mean_weights
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
-
-INTERVAL = 0.95
-"""Posterior probability inside an interval."""
 
 
 class Profile(NamedTuple):
@@ -85,11 +82,3 @@ def _shares_of(joint: FloatArray) -> FloatArray:
     """Return each cluster's share of a column's sum; 0 of nothing."""
     total = joint.sum(axis=0)
     return np.asarray(joint / np.where(total > 0, total, 1.0))
-
-
-def weight_intervals(stats: Sums, prior: Prior) -> FloatArray:
-    """Return the 95 % interval of each cluster's share of all rows, (K, 2)."""
-    alpha = prior.alpha + stats.T
-    rest = np.maximum(alpha.sum() - alpha, 1e-12)
-    tails = np.array([(1 - INTERVAL) / 2, (1 + INTERVAL) / 2])
-    return np.asarray(betaincinv(alpha[:, None], rest[:, None], tails))
