@@ -20,7 +20,16 @@ import fedmerdel
 
 HOME = Path(fedmerdel.__file__).parent
 TESTS = Path(__file__).parent
-LOOKED_AT = ("sums", "fitting", "centre", "release", "site", "estimators", "options.py")
+LOOKED_AT = (
+    "sums",
+    "inference",
+    "fitting",
+    "centre",
+    "release",
+    "site",
+    "estimators",
+    "options.py",
+)
 
 PAPER = "the paper's, appendix "
 ROUNDING = "rounding: far below anything that counts, far above the last digit"
@@ -114,7 +123,11 @@ REASONS = {
     "estimators.consensus.START_STREAM": "a name for a stream of random numbers",
     "centre.rounds.UNCUT": "a mark, not a number",
     "site.people.LEAST_SHARE": "a definition of disclosure control, not of a search",
-    "sums.profile.INTERVAL": SHOWN,
+    "inference.intervals.LEVEL": SHOWN,
+    "inference.information.PRIOR_ROWS": PAPER + "G.2: 1 / L_j for each level",
+    "inference.information.MOST_LOST": "a bound, so that shares nobody knows have an interval: "
+    "test_information.py::test_more_is_never_lost_of_shares_than_there_is",
+    "inference.information.DUST": ROUNDING,
     "centre.origins.MOST_BLOCKS": SHOWN,
     "centre.merge.MOST_SITES": SHOWN,
     "estimators.model_table.SAME_NATS": SHOWN,

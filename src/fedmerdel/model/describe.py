@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedmerdel.inference.intervals import Intervals
+from fedmerdel.model.intervals import model_intervals
 from fedmerdel.model.rates import Rate
 from fedmerdel.model.state import ModelState
 from fedmerdel.study.conditions import condition_levels
@@ -77,11 +79,17 @@ class Cluster:
     sites: dict[str, float]
 
 
+def intervals_of(model: ModelState) -> Intervals:
+    """Return the intervals of a model's shares and levels; see `GlobalModel.intervals`."""
+    policy = model.study.policy
+    return model_intervals(model.sums, model.prior, model.row_prior, policy, model.n_sites)
+
+
 def describe(model: ModelState) -> tuple[Cluster, ...]:
     """Describe every cluster of a model."""
     codebook = model.study.codebook
     found = profile(model.sums, model.prior)
-    sure = model.intervals()
+    sure = intervals_of(model)
     names = [(v.name, level) for v in codebook.variables for level in v.levels]
     yes = condition_levels(codebook)
     clusters = []

@@ -8,8 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from fedmerdel.inference.intervals import Intervals
-from fedmerdel.model.intervals import model_intervals
 from fedmerdel.model.names import checked, name_of
 from fedmerdel.model.rates import Rates
 from fedmerdel.study.study import Study
@@ -48,21 +46,6 @@ class ModelState:
     def row_prior(self) -> Prior:
         """The prior under which rows are given to clusters: only selected variables tell."""
         return row_prior(self.study, self.sums, self.prior, self.selected)
-
-    @cached_property
-    def _intervals(self) -> Intervals:
-        return model_intervals(
-            self.sums, self.prior, self.row_prior, self.study.policy, self.n_sites
-        )
-
-    def intervals(self) -> Intervals:
-        """Return 95 % intervals of the clusters' shares and of their levels.
-
-        They allow for rows that may belong to several clusters, and for what disclosure control
-        did to counts. They need no row: what rows would tell is asked of rows that the model
-        makes up. They take the model and its number of clusters for true.
-        """
-        return self._intervals
 
     def name(self, k: int) -> str:
         """Return the name of a cluster; "cluster 3" if that has none."""
