@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from fedmerdel.inference.information import (
     Mixture,
     Rows,
+    _less,
     block_worth,
+    level_squares,
     observed_information,
     outer_products,
     prior_information,
+    steadied,
     worth,
 )
 
@@ -158,7 +161,7 @@ def test_sure_rows_are_worth_themselves() -> None:
     whole = worth(observed_information(parts, mixture) + prior_information(mixture), mixture)
     for found in (whole, block_worth(parts, mixture)):
         np.testing.assert_allclose(found.shares, 1000.0)
-        np.testing.assert_allclose(found.levels, np.tile(T[:, None] + 1.0, (1, 7)))
+        np.testing.assert_allclose(found.levels, np.tile(T[:, None], (1, 7)))
 
 
 def test_worth_of_a_logit_is_by_its_own_variance() -> None:
@@ -176,8 +179,48 @@ def test_worth_of_a_logit_is_by_its_own_variance() -> None:
     J = np.array([(all_logits(step) - all_logits(-step)) / (2 * h) for step in steps]).T
     p = np.concatenate([mixture.weights, mixture.levels.ravel()])
     expected = 1.0 / (np.diag(J @ covariance @ J.T) * p * (1.0 - p))
+    expected -= 1.0  # the prior's row
     found = worth(information, mixture)
     np.testing.assert_allclose(np.append(found.shares, found.levels), expected, rtol=1e-6)
+
+
+def slow_level_squares(rows: Rows, mixture: Mixture) -> np.ndarray:
+    """Each entry in turn is forgotten, and may be any level."""
+    total = np.zeros_like(mixture.levels)
+    for x, w in zip(rows.X, rows.w, strict=True):
+        for j, n in enumerate(np.diff(mixture.offsets)):
+            without, level = x.copy(), mixture.offsets[j]
+            without[j] = -1
+            for own in range(n if x[j] >= 0 else 0):
+                instead = x.copy()
+                instead[j] = own
+                together = joint(instead, mixture)
+                chance = together.sum() / joint(without, mixture).sum()
+                total[:, level + own] += w * chance * (together / together.sum()) ** 2
+    return total
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 8))
+def test_level_squares_against_loops(seed: int, K: int, n: int) -> None:
+    mixture = a_mixture(seed, K)
+    rows = some_rows(mixture, n, seed)
+    found = level_squares([rows], mixture)
+    np.testing.assert_allclose(found, slow_level_squares(rows, mixture), atol=1e-10)
+
+
+def test_chance_is_taken_out_of_rare_levels() -> None:
+    """All rows as expected stay as they are; too many are made fewer, too few are made up for."""
+    mixture = a_mixture(3)
+    rows = all_rows(mixture)
+    exact = outer_products([rows], mixture)
+    squares = level_squares([rows], mixture)
+    np.testing.assert_allclose(steadied(exact, squares, mixture), exact, atol=1e-12)
+    for times in (0.25, 4.0):
+        w = rows.w * np.where(rows.X[:, 1] == 0, times, 1.0)
+        drawn = outer_products([rows._replace(w=w)], mixture)
+        found = steadied(drawn, squares, mixture)
+        np.testing.assert_allclose(np.diag(found)[2:], np.diag(exact)[2:])
+        assert np.linalg.eigvalsh(found).min() > -1e-12
 
 
 def test_blocks_take_other_levels_for_known() -> None:
@@ -187,7 +230,8 @@ def test_blocks_take_other_levels_for_known() -> None:
     mixture = Mixture(np.array([0.5, 0.3, 0.2]), levels, np.arange(0, 13, 2))
     rows = all_rows(mixture)
     rows = rows._replace(w=rows.w * np.random.default_rng(0).uniform(90.0, 110.0, len(rows.w)))
-    alone = outer_products([rows], mixture) + prior_information(mixture)
+    alone = outer_products([rows], mixture)
+    alone = steadied(alone, level_squares([rows], mixture), mixture) + prior_information(mixture)
     exact = observed_information([rows], mixture)
     levels = np.diag(np.diag(alone)[2:])
     crossed = exact[:2, 2:]
@@ -208,10 +252,6 @@ def test_one_cluster_and_one_level_are_sure() -> None:
 
 
 def test_more_is_never_lost_of_shares_than_there_is() -> None:
-    """Clusters that are the same: shares are not known at all."""
-    mixture = a_mixture(4, 2, (2,) * 6)
-    mixture = mixture._replace(levels=np.tile(mixture.levels[0], (2, 1)) + 0.0)
-    rows = some_rows(mixture, 50, 4)
-    r = np.clip(rows.r + np.random.default_rng(0).normal(0, 0.01, rows.r.shape), 0.01, 0.99)
-    found = block_worth([rows._replace(r=r / r.sum(axis=1, keepdims=True))], mixture)
-    assert np.all((found.shares > 0) & (found.shares < 1.0))
+    """In one direction half is lost, in the other all and more: a hundredth is left."""
+    found = _less(np.diag([2.0, 3.0]), np.diag([1.0, 5.0]))
+    np.testing.assert_allclose(found, np.diag([1.0, 0.03]), atol=1e-12)

@@ -25,7 +25,7 @@ from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.levels import level_totals
 
 PRIOR_ROWS = 1.0
-"""What is known of a cluster's levels without any row, in rows: the paper's prior."""
+"""What is known without any row, in rows: the paper's prior of a cluster's levels."""
 
 MOST_LOST = 0.99
 """Of what is known of shares, the most that not knowing the levels may cost in `block_worth`."""
@@ -81,7 +81,9 @@ class Rows(NamedTuple):
 
 
 class Worth(NamedTuple):
-    """How many rows surely in their clusters would tell as much; inf where nothing is unsure.
+    """How many rows surely in their clusters tell as much; inf where nothing is unsure.
+
+    `PRIOR_ROWS` more are the prior's.
 
     Attributes
     ----------
@@ -100,7 +102,8 @@ class Worth(NamedTuple):
         alone = np.repeat(np.diff(mixture.offsets) == 1, np.diff(mixture.offsets))
         pairs = ((shares, mixture.weights), (np.where(alone, 0.0, levels), mixture.levels))
         with np.errstate(divide="ignore"):
-            return cls(*(1.0 / (v * p * (1.0 - p).clip(min=0.0)) for v, p in pairs))
+            found = [1.0 / (v * p * (1.0 - p).clip(min=0.0)) for v, p in pairs]
+        return cls(*((each - PRIOR_ROWS).clip(min=0.0) for each in found))
 
 
 def _deviations(rows: Rows, mixture: Mixture) -> FloatArray:
@@ -129,12 +132,11 @@ def observed_information(parts: Iterable[Rows], mixture: Mixture) -> FloatArray:
     score of a row over the clusters that it may be in.
     """
     size, K, n_free = mixture.n_parameters, len(mixture.weights), len(mixture.free)
-    weights = mixture.weights[:-1]
     total = np.zeros((size, size))
     for rows in parts:
         deviations, counts = _deviations(rows, mixture), rows.r * rows.w[:, None]
         total += _products(rows, deviations, np.zeros(K))
-        total[: K - 1, : K - 1] += rows.w.sum() * (np.diag(weights) - np.outer(weights, weights))
+        total[: K - 1, : K - 1] += rows.w.sum() * _of_shares(mixture)
         total[: K - 1, : K - 1] -= np.diag(counts.sum(axis=0)[:-1])
         for k, (deviation, count) in enumerate(zip(deviations, counts.T, strict=True)):
             at = slice(K - 1 + k * n_free, K - 1 + (k + 1) * n_free)
@@ -155,6 +157,46 @@ def _products(rows: Rows, deviations: FloatArray, centre: FloatArray) -> FloatAr
     return np.asarray(scores.T @ scores)
 
 
+def level_squares(parts: Iterable[Rows], mixture: Mixture) -> FloatArray:
+    """Return ``sum_n w_n r_nk^2 [x_nj = l]`` as expected by the rows' other entries: (K, M).
+
+    Few rows have a rare level, or none has; what they would tell of it is known all the same.
+    """
+    total = np.zeros_like(mixture.levels)
+    for rows in parts:
+        for j, (start, end) in enumerate(pairwise(mixture.offsets)):
+            some = rows.X[:, j] >= 0
+            phi = mixture.levels[:, start:end].T
+            others = rows.r[some] / phi[rows.X[some, j]]
+            others /= others.sum(axis=1, keepdims=True)
+            w = rows.w[some]
+            for level, p in enumerate(phi, start):
+                total[:, level] += (w / (others @ p)) @ (others * p) ** 2
+    return total
+
+
+def _own_information(squares: FloatArray, mixture: Mixture) -> FloatArray:
+    """Return the information of each level against all others of its variable: (K, M)."""
+    others = level_totals(squares, mixture.offsets) - squares
+    return np.asarray(squares * (1.0 - mixture.levels) ** 2 + others * mixture.levels**2)
+
+
+def steadied(products: FloatArray, squares: FloatArray, mixture: Mixture) -> FloatArray:
+    """Return outer products with each level's own information as it is expected to be.
+
+    By chance a rare level is drawn more or less often than it should be. Where more, its scores are
+    made smaller; where less, what is missing is added.
+    """
+    size, start = len(products), len(mixture.weights) - 1
+    drawn = np.diag(products)[start:]
+    expected = _own_information(squares, mixture)[:, mixture.free].ravel()
+    scale = np.ones(size)
+    scale[start:] = np.sqrt(np.minimum(expected / np.where(drawn > 0, drawn, 1.0), 1.0))
+    found = products * np.outer(scale, scale)
+    found[np.arange(start, size), np.arange(start, size)] = expected
+    return np.asarray(found)
+
+
 def _complete(entries: FloatArray, mixture: Mixture) -> FloatArray:
     """Return what rows surely in their clusters tell of the levels; 0 for the shares."""
     K, free = len(mixture.weights), mixture.free
@@ -169,9 +211,17 @@ def _complete(entries: FloatArray, mixture: Mixture) -> FloatArray:
 
 
 def prior_information(mixture: Mixture) -> FloatArray:
-    """Return what the paper's prior tells: `PRIOR_ROWS` of each cluster and variable."""
-    shape = (len(mixture.weights), len(mixture.offsets) - 1)
-    return _complete(np.full(shape, PRIOR_ROWS), mixture)
+    """Return what `PRIOR_ROWS` sure rows tell of the shares, and as many of each level."""
+    K = len(mixture.weights)
+    found = _complete(np.full((K, len(mixture.offsets) - 1), PRIOR_ROWS), mixture)
+    found[: K - 1, : K - 1] = PRIOR_ROWS * _of_shares(mixture)
+    return found
+
+
+def _of_shares(mixture: Mixture) -> FloatArray:
+    """Return what one sure row tells of the shares."""
+    weights = mixture.weights[:-1]
+    return np.asarray(np.diag(weights) - np.outer(weights, weights))
 
 
 def worth(information: FloatArray, mixture: Mixture) -> Worth:
@@ -180,7 +230,7 @@ def worth(information: FloatArray, mixture: Mixture) -> Worth:
     Raises
     ------
     numpy.linalg.LinAlgError
-        If there is a direction in which nothing is known.
+        If there is a direction in which less than nothing is known.
     """
     weights, levels, offsets = mixture
     K, n_free = len(weights), len(mixture.free)
@@ -213,24 +263,23 @@ def block_worth(parts: Iterable[Rows], mixture: Mixture) -> Worth:
     there is, `MOST_LOST` of it.
     """
     K, phi = len(mixture.weights), mixture.levels
-    # For each cluster k: of r_k^2 first, then of (r_a - [a = k]) r_k, which is 0 for sure rows.
-    counted = np.zeros((K, K, phi.shape[1]))
-    of_shares = np.zeros((K - 1, K - 1))
+    squares = np.zeros_like(phi)
+    # For each cluster k of (r_a - [a = k]) r_k, which is 0 for sure rows.
+    counted = np.zeros((K, K - 1, phi.shape[1]))
+    of_shares = PRIOR_ROWS * _of_shares(mixture)
     for rows in parts:
         shares = (rows.r - mixture.weights)[:, : K - 1]
         of_shares += shares.T @ (shares * rows.w[:, None])
+        squares += level_squares([rows], mixture)
         there = np.zeros((len(rows.X), phi.shape[1]))
         n, j = np.nonzero(rows.X >= 0)
         there[n, mixture.offsets[j] + rows.X[n, j]] = 1.0
         for k, r in enumerate(rows.r.T):
             some = np.flatnonzero(r > DUST)
             unsure = rows.r[some, : K - 1] - (np.arange(K - 1) == k)
-            both = np.column_stack([r[some], unsure]) * (rows.w * r)[some, None]
-            counted[k] += both.T @ there[some]
-    others = level_totals(counted, mixture.offsets) - counted
-    moments = counted[:, 0] * (1.0 - phi) ** 2 + others[:, 0] * phi**2
-    own = moments + PRIOR_ROWS * phi * (1.0 - phi)
-    crossed = counted[:, 1:] * (1.0 - phi[:, None]) - others[:, 1:] * phi[:, None]
+            counted[k] += (unsure * (rows.w * r)[some, None]).T @ there[some]
+    crossed = counted - phi[:, None] * level_totals(counted, mixture.offsets)
+    own = _own_information(squares, mixture) + PRIOR_ROWS * phi * (1.0 - phi)
     of_levels = 1.0 / np.where(own > 0.0, own, 1.0)
     free = mixture.free
     crossed = crossed[..., free]

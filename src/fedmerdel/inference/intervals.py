@@ -49,7 +49,7 @@ def intervals(
     """Return the intervals.
 
     An interval is that of the beta of as many sure rows as the information is worth, at the share
-    that was counted with the paper's prior: a learned one, learned from K numbers a variable,
+    that was counted, with the paper's prior: a learned one, learned from K numbers a variable,
     would make it too short. It is widened to hold the estimate where that is drawn elsewhere.
 
     Parameters
@@ -64,26 +64,29 @@ def intervals(
         What disclosure control adds.
     """
     entries = level_totals(stats.S, mixture.offsets) + PRIOR_ROWS
-    counted = counted_levels(stats.S, mixture.offsets)
-    shares = _beta(mixture.weights, mixture.weights, known.shares)
-    levels = _beta(mixture.levels, counted, known.levels)
+    half = np.full(stats.n_clusters, PRIOR_ROWS / 2)
+    shares = _beta(mixture.weights, mixture.weights, known.shares, half)
+    counted = level_means(stats.S, mixture.offsets)
+    levels = _beta(mixture.levels, counted, known.levels, paper_prior(mixture.offsets))
     if errors is not None:
         shares = _widened(mixture.weights, *shares, np.sqrt(errors.T) / stats.T.sum())
         levels = _widened(mixture.levels, *levels, np.sqrt(errors.S) / entries)
     return Intervals(*shares, *levels)
 
 
-def counted_levels(S: FloatArray, offsets: IntArray) -> FloatArray:
-    """Return the share of each level in each cluster under the paper's prior: (K, M)."""
-    n_levels = np.repeat(np.diff(offsets), np.diff(offsets))
-    return level_means(S + PRIOR_ROWS / n_levels, offsets)
+def paper_prior(offsets: IntArray) -> FloatArray:
+    """Return the rows that are counted at each level before there are any: (M,)."""
+    n_levels = np.diff(offsets)
+    return np.repeat(PRIOR_ROWS / n_levels, n_levels)
 
 
-def _beta(p: FloatArray, centre: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of the beta's interval, and p among them; p alone where it is sure."""
+def _beta(
+    p: FloatArray, share: FloatArray, n: FloatArray, before: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the interval from n rows and one before; p is in it, alone if sure."""
     sure = np.isinf(n)
-    n = np.where(sure, 2.0, n)
-    a, b = n * centre, np.where(sure, 1.0, n * (1.0 - centre))
+    rows = np.where(sure, 1.0, n)
+    a, b = rows * share + before, rows * (1.0 - share) + np.where(sure, 1.0, PRIOR_ROWS - before)
     tails = (1.0 - LEVEL) / 2, (1.0 + LEVEL) / 2
     low, high = (np.where(sure, p, betaincinv(a, b, tail)) for tail in tails)
     return np.minimum(low, p), np.maximum(high, p)

@@ -10,8 +10,10 @@ from fedmerdel.inference.information import (
     Mixture,
     Rows,
     block_worth,
+    level_squares,
     outer_products,
     prior_information,
+    steadied,
     worth,
 )
 from fedmerdel.inference.intervals import CountErrors, Intervals, intervals
@@ -24,6 +26,9 @@ from fedmerdel.sums.sums import Sums
 
 N_DRAWN = 20_000
 """Rows made up: ten for each parameter at least."""
+
+N_BLOCKS = 5_000
+"""Rows made up where only blocks are looked at: each has few parameters."""
 
 MOST_PARAMETERS = 2_000
 """With more, only blocks of the information are looked at: the whole would take minutes."""
@@ -49,18 +54,22 @@ def model_intervals(
         Sites whose counts were added up.
     """
     mixture = Mixture(mean_weights(stats, prior), mean_levels(stats, prior), prior.offsets)
-    made = made_up(stats, prior, row_prior, stats.T, N_DRAWN, np.random.default_rng(0))
-    # The inverse of a mean over n rows of p parameters is too large by about n / (n - p).
-    n_parameters = mixture.n_parameters if mixture.n_parameters <= MOST_PARAMETERS else 0
-    each = float(stats.T.sum()) / (N_DRAWN - n_parameters)
+    whole = mixture.n_parameters <= MOST_PARAMETERS
+    n_drawn = N_DRAWN if whole else N_BLOCKS
+    made = made_up(stats, prior, row_prior, stats.T, n_drawn, np.random.default_rng(0))
+    each = float(stats.T.sum()) / n_drawn
 
     def parts() -> Iterator[Rows]:
-        for start in range(0, N_DRAWN, PART):
+        for start in range(0, n_drawn, PART):
             X, r = made.X[start : start + PART], made.r[start : start + PART]
             yield Rows(X, r, np.full(len(X), each))
 
-    if n_parameters:
-        known = worth(outer_products(parts(), mixture) + prior_information(mixture), mixture)
+    if whole:
+        squares = level_squares(parts(), mixture)
+        information = steadied(outer_products(parts(), mixture), squares, mixture)
+        # The inverse of a mean over n rows of p parameters is too large by about n / (n - p).
+        information *= n_drawn / (n_drawn - mixture.n_parameters)
+        known = worth(information + prior_information(mixture), mixture)
     else:
         known = block_worth(parts(), mixture)
     return intervals(stats, mixture, known, count_errors(stats, policy, n_sites))
