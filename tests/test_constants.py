@@ -128,6 +128,7 @@ REASONS = {
     "inference.information.MOST_LOST": "a bound, so that shares nobody knows have an interval: "
     "test_information.py::test_more_is_never_lost_of_shares_than_there_is",
     "inference.information.DUST": ROUNDING,
+    "inference.information.ROUNDING": ROUNDING,
     "centre.origins.MOST_BLOCKS": SHOWN,
     "centre.merge.MOST_SITES": SHOWN,
     "estimators.model_table.SAME_NATS": SHOWN,

@@ -65,11 +65,11 @@ def test_what_nothing_is_known_of_may_be_anything() -> None:
 
 
 def test_errors_of_counts_widen_them() -> None:
-    """In the share of 60 rows of 100, an error of 3 rows; of a level, one of 4 rows of 61."""
+    """In the share of 60 rows of 101, an error of 3 rows; of a level, one of 4 rows of 61."""
     plain = intervals(SUMS, ESTIMATE, KNOWN)
     errors = CountErrors(np.full(2, 9.0), np.full((2, 6), 16.0))
     wide = intervals(SUMS, ESTIMATE, KNOWN, errors)
-    by = np.hypot(plain.share_high[0] - 0.6, 1.959964 * 0.03)
+    by = np.hypot(plain.share_high[0] - 0.6, 1.959964 * 3 / 101)
     assert wide.share_high[0] == pytest.approx(0.6 + by)
     by = np.hypot(0.8 - plain.level_low[0, 0], 1.959964 * 4 / 61)
     assert wide.level_low[0, 0] == pytest.approx(0.8 - by)
@@ -173,6 +173,18 @@ def test_descriptions_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
     free, bound = (model_intervals(*given, policy_named(name), 3) for name in ("none", "nhs"))
     assert np.all(bound.share_high > free.share_high)
     assert np.all(bound.level_low <= free.level_low)
+
+
+@pytest.mark.parametrize("rows", [0.0, 1e-6, 1.0, 1e15])
+def test_any_counts_have_intervals(rows: float) -> None:
+    """Two clusters that are the same, and one that is empty."""
+    S = np.array([[1.0, 3.0, 2.0, 2.0], [1.0, 3.0, 2.0, 2.0], [0.0, 0.0, 0.0, 0.0]])
+    stats = Sums(rows * np.array([4.0, 4.0, 0.0]), rows * S, np.zeros(3))
+    prior = uniform_prior(np.array([2, 2]), 0.01, 5)
+    for policy in ("none", "opensafely"):
+        found = ends(model_intervals(stats, prior, prior, policy_named(policy), 2))
+        assert np.all((found >= 0.0) & (found <= 1.0))
+        assert np.all(found[:, 0] <= found[:, 1])
 
 
 def test_one_cluster_has_all_rows() -> None:

@@ -30,6 +30,9 @@ PRIOR_ROWS = 1.0
 MOST_LOST = 0.99
 """Of what is known of shares, the most that not knowing the levels may cost in `block_worth`."""
 
+ROUNDING = 1e-9
+"""What is added to the information of shares, of each one's own."""
+
 DUST = 1e-6
 """Of a row, what belongs to a cluster and is left out by `block_worth`."""
 
@@ -291,7 +294,8 @@ def block_worth(parts: Iterable[Rows], mixture: Mixture) -> Worth:
 
 def _less(known: FloatArray, lost: FloatArray) -> FloatArray:
     """Return what is left of the information, in no direction less than 1 - `MOST_LOST` of it."""
-    root = np.linalg.cholesky(known)
+    # Clusters that are the same leave a direction of which rounding may say less than nothing.
+    root = np.linalg.cholesky(known + ROUNDING * np.diag(np.diag(known)))
     shares, directions = np.linalg.eigh(np.linalg.solve(root, np.linalg.solve(root, lost).T))
     kept = root @ directions
     return np.asarray((kept * (1.0 - np.minimum(shares, MOST_LOST))) @ kept.T)

@@ -69,7 +69,9 @@ def intervals(
     counted = level_means(stats.S, mixture.offsets)
     levels = _beta(mixture.levels, counted, known.levels, paper_prior(mixture.offsets))
     if errors is not None:
-        shares = _widened(mixture.weights, *shares, np.sqrt(errors.T) / stats.T.sum())
+        shares = _widened(
+            mixture.weights, *shares, np.sqrt(errors.T) / (stats.T.sum() + PRIOR_ROWS)
+        )
         levels = _widened(mixture.levels, *levels, np.sqrt(errors.S) / entries)
     return Intervals(*shares, *levels)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 
@@ -64,14 +65,16 @@ def model_intervals(
             X, r = made.X[start : start + PART], made.r[start : start + PART]
             yield Rows(X, r, np.full(len(X), each))
 
+    known = None
     if whole:
         squares = level_squares(parts(), mixture)
         information = steadied(outer_products(parts(), mixture), squares, mixture)
         # The inverse of a mean over n rows of p parameters is too large by about n / (n - p).
         information *= n_drawn / (n_drawn - mixture.n_parameters)
-        known = worth(information + prior_information(mixture), mixture)
-    else:
-        known = block_worth(parts(), mixture)
+        # Of counts without measure, rounding may leave less than nothing.
+        with suppress(np.linalg.LinAlgError):
+            known = worth(information + prior_information(mixture), mixture)
+    known = known or block_worth(parts(), mixture)
     return intervals(stats, mixture, known, count_errors(stats, policy, n_sites))
 
 
