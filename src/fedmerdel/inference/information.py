@@ -8,8 +8,7 @@ their variable. The score of a row is the derivative of its log-probability by t
     levels   r_nk ([x_nj = l] - phi_kjl)    l < L_j, 0 where the entry is missing
 
 The sum of their outer products estimates the information: exactly so, on average, if rows come
-from the model. What real rows tell by their own second moments is
-`observed_information`.
+from the model. What second derivatives of real rows tell is `observed_information`.
 """
 
 from __future__ import annotations
@@ -255,7 +254,8 @@ def _logits_by(p: FloatArray) -> FloatArray:
     """Return the derivatives of each ``logit p_a`` by all but the last ``ln(p_b / p_last)``."""
     if len(p) == 1:
         return np.zeros((1, 0))
-    return np.asarray((np.eye(len(p)) - p)[:, :-1] / (1.0 - p)[:, None])
+    rest = np.maximum(1.0 - p, np.finfo(np.float64).eps)  # the others' may be lost in rounding
+    return np.asarray((np.eye(len(p)) - p)[:, :-1] / rest[:, None])
 
 
 def block_worth(parts: Iterable[Rows], mixture: Mixture) -> Worth:
@@ -281,12 +281,12 @@ def block_worth(parts: Iterable[Rows], mixture: Mixture) -> Worth:
             some = np.flatnonzero(r > DUST)
             unsure = rows.r[some, : K - 1] - (np.arange(K - 1) == k)
             counted[k] += (unsure * (rows.w * r)[some, None]).T @ there[some]
-    crossed = counted - phi[:, None] * level_totals(counted, mixture.offsets)
     own = _own_information(squares, mixture) + PRIOR_ROWS * phi * (1.0 - phi)
     of_levels = 1.0 / np.where(own > 0.0, own, 1.0)
-    free = mixture.free
-    crossed = crossed[..., free]
-    lost = np.einsum("kaf,kf,kbf->ab", crossed, of_levels[:, free], crossed, optimize=True)
+    free, lost = mixture.free, np.zeros((K - 1, K - 1))
+    for counts, p, variance in zip(counted, phi, of_levels, strict=True):
+        crossed = (counts - p * level_totals(counts, mixture.offsets))[:, free]
+        lost += crossed @ (variance[free, None] * crossed.T)
     J = _logits_by(mixture.weights)
     left = np.linalg.inv(_less(of_shares, lost)) if K > 1 else of_shares
     return Worth.of(np.einsum("ab,bc,ac->a", J, left, J), of_levels, mixture)
