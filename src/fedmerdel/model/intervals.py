@@ -81,15 +81,16 @@ def model_intervals(
 def count_errors(stats: Sums, policy: Policy, n_sites: int) -> CountErrors | None:
     """Return the variances of counts that each site has rounded, and has hidden where small.
 
-    A rounded count is anywhere within a step; one so small that sites may have hidden it is
-    anywhere below the smallest that they tell.
+    A rounded count is anywhere within a step, at each site by itself. One so small that sites may
+    have hidden it is anywhere below the smallest that they tell, and at all sites alike: what it
+    is filled with errs in the same way.
     """
     if policy.smallest <= 1:
         return None
     step = policy.step if policy.step > 1 else 0
+    hidden = n_sites * policy.smallest
 
     def variance(counts: FloatArray) -> FloatArray:
-        width = np.where(counts < n_sites * policy.smallest, policy.smallest, step)
-        return np.asarray(n_sites * width**2 / 12.0)
+        return np.where(counts < hidden, hidden**2, n_sites * step**2) / 12.0
 
     return CountErrors(variance(stats.T), variance(stats.S))
