@@ -26,7 +26,7 @@ class Setting(NamedTuple):
 
 
 WELL_APART = Setting(2_000, 60, 5, 5.0)  # best possible ARI about .87
-OVERLAPPING = Setting(2_000, 30, 4, 4.5)  # about .64
+OVERLAPPING = Setting(2_000, 30, 4, 4.5)  # about .68
 MORE_ROWS = Setting(10_000, 30, 4, 4.5)
 
 

@@ -15,14 +15,18 @@ SETTINGS = pytest.mark.parametrize("setting", [WELL_APART, OVERLAPPING, MORE_ROW
 
 
 def coverage(
-    setting: Setting, seeds: range, rounds: int | None, record_property: Record, asked: str
+    setting: Setting,
+    seeds: range,
+    rounds: int | None,
+    record_property: Record,
+    asked: tuple[str, str] = ("0.93 to 0.97", "0.92 to 0.97"),
 ) -> tuple[float, float]:
     """Say how many intervals of levels, and of shares, hold the truth."""
     tables = [held(setting, seed, rounds) for seed in seeds]
     found = [each for each in tables if each is not None]
     old, new = np.mean(found, axis=0)
-    for what, was, share in zip(("levels", "shares"), old, new, strict=True):
-        record_property(f"95 % intervals of {what} that hold the truth", f"{share:.3f}, {asked}")
+    for what, was, share, limit in zip(("levels", "shares"), old, new, asked, strict=True):
+        record_property(f"95 % intervals of {what} that hold the truth", f"{share:.3f}, {limit}")
         record_property(f"the same, variational intervals of {what}", f"{was:.3f}, no limit")
     other = f"{len(tables) - len(found)} of {len(tables)}, left out above"
     record_property("tables with another number of clusters", other)
@@ -34,8 +38,7 @@ def coverage(
 def test_intervals_of_one_table_cover(
     setting: Setting, seeds: range, record_property: Record
 ) -> None:
-    asked = "0.93 to 0.97 of levels, 0.92 to 0.97 of shares"
-    levels, shares = coverage(setting, seeds, None, record_property, asked)
+    levels, shares = coverage(setting, seeds, None, record_property)
     slack = 0.0 if len(seeds) >= 100 else 0.04  # of four tables
     assert 0.93 - slack <= levels <= 0.97 + slack
     assert 0.92 <= shares <= 0.97 or slack
@@ -46,8 +49,7 @@ def test_intervals_of_one_table_cover(
 def test_intervals_of_four_sites_cover_after_ten_rounds(
     setting: Setting, record_property: Record
 ) -> None:
-    asked = "0.93 to 0.97 of levels, 0.92 to 0.97 of shares"
-    levels, shares = coverage(setting, range(1000, 1200), 10, record_property, asked)
+    levels, shares = coverage(setting, range(1000, 1200), 10, record_property)
     assert 0.93 <= levels <= 0.97
     assert 0.92 <= shares <= 0.97
 
@@ -57,9 +59,11 @@ def test_intervals_of_four_sites_cover_after_ten_rounds(
 def test_intervals_of_four_sites_in_one_shot(
     setting: Setting, seeds: range, record_property: Record
 ) -> None:
-    """500 rows a site are few where clusters overlap: each site's own fit is biased there."""
+    """500 rows a site are few where clusters overlap: less is asked there."""
     few = setting == OVERLAPPING
-    asked = "at least 0.9 of levels, 0.8 of shares" if few else "at least 0.93, 0.9"
+    least = (0.9, 0.8) if few else (0.93, 0.9)
+    asked = f"at least {least[0]}", f"at least {least[1]}"
     levels, shares = coverage(setting, seeds, 0, record_property, asked)
-    assert levels >= (0.9 if few or len(seeds) < 100 else 0.93)
-    assert shares >= (0.8 if few else 0.9) or len(seeds) < 100
+    slack = 0.0 if len(seeds) >= 100 else 0.04
+    assert levels >= least[0] - slack
+    assert shares >= least[1] or slack
