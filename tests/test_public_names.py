@@ -36,6 +36,7 @@ NAMES = [
     "Federation",
     "FileError",
     "GlobalModel",
+    "Intervals",
     "Join",
     "LeftOut",
     "LoneCluster",

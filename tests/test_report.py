@@ -15,7 +15,7 @@ from fedmerdel.model.certainty import expected_certainty
 from fedmerdel.release.cells import all_cells
 from fedmerdel.study.conditions import level_texts, shown_levels
 from fedmerdel.study.policy import POLICIES
-from fedmerdel.sums.profile import profile, weight_intervals
+from fedmerdel.sums.profile import profile
 from fedmerdel.sums.sums import OutcomeCounts, Sums
 from tests.federations import made_study, summary_of
 from tests.page_tree import Element, heat_of, parsed
@@ -107,7 +107,7 @@ def test_the_facts(shown: Shown) -> None:
 
 def test_the_card_of_each_cluster(shown: Shown) -> None:
     federation = shown.federation
-    low, high = weight_intervals(federation.sums, federation.prior).T
+    low, high, *_ = federation.model.intervals()
     codebook = federation.study.codebook
     every = [(v.name, level) for v in codebook.variables for level in v.levels]
     called = level_texts(codebook, dict(federation.study.labels))
@@ -126,14 +126,19 @@ def test_the_card_of_each_cluster(shown: Shown) -> None:
                 wanted += f" {number(cluster.mean_conditions)} conditions a row on average"
             assert head == wanted
             marks = [
-                [texts[c.variable, c.level], percent(c.prevalence, 0), number(c.ratio, 2)]
+                [
+                    texts[c.variable, c.level],
+                    percent(c.prevalence, 0),
+                    f"{percent(c.low, 0)} to {percent(c.high, 0)}",
+                    number(c.ratio, 2),
+                ]
                 for c in cluster.levels
                 if (c.variable, c.level) in texts and c.prevalence > 0.05 and c.ratio > 1
             ][:8]
             tables = card.tables()
             assert len(tables) == at_sites + bool(marks)
             if marks:
-                assert tables[0] == [["More of", "prevalence", "O/E"], *marks]
+                assert tables[0] == [["More of", "prevalence", "95 %", "O/E"], *marks]
             told = [p.text for p in card.all("p", "outcome")]
             overall = {name: rates.overall for name, rates in federation.outcomes.items()}
             assert told == [

@@ -30,7 +30,7 @@ from fedmerdel.sums.expectations import expectations, expected_log_weights
 from fedmerdel.sums.merging import merged_sums
 from fedmerdel.sums.predictive import draw
 from fedmerdel.sums.prior import uniform_prior
-from fedmerdel.sums.profile import counted_profile, mixed, profile, weight_intervals
+from fedmerdel.sums.profile import counted_profile, mixed, profile
 from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.federations import Federation as AllRows
@@ -150,32 +150,6 @@ def test_clusters_that_are_alike_stand_side_by_side() -> None:
     places = sorted(found.index(k) for k in (0, 2, 4))
     assert places[2] - places[0] == 2
     assert mixed(np.full(2, 0.5), levels[:2]).alike().tolist() == [0, 1]
-
-
-@settings(deadline=None, max_examples=30)
-@given(drawn=counted(), alpha=st.sampled_from([0.01, 1.0, 30.0]))
-def test_intervals_of_shares_are_those_of_a_dirichlet(
-    drawn: tuple[Sums, np.ndarray], alpha: float
-) -> None:
-    """One share of a Dirichlet has a beta distribution; a cluster alone has all rows."""
-    stats, levels = drawn
-    found = weight_intervals(stats, uniform_prior(levels, alpha, 10))
-    own = alpha + stats.T
-    for k, (low, high) in enumerate(found):
-        if len(own) == 1:
-            assert (low, high) == (1.0, 1.0)
-            continue
-        assert (low, high) == pytest.approx(beta.interval(0.95, own[k], sum(own) - own[k]))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_intervals_hold_nineteen_draws_of_twenty(seed: int) -> None:
-    """Five standard errors of a share of 20,000 draws."""
-    model = made_federation(5, 4, 2, seed=seed).model
-    intervals = weight_intervals(model.sums, model.prior)
-    drawn = np.random.default_rng(seed).dirichlet(model.prior.alpha + model.sums.T, 20_000)
-    for tail in (drawn < intervals[:, 0], drawn > intervals[:, 1]):
-        assert tail.mean(axis=0) == pytest.approx(0.025, abs=5 * np.sqrt(0.025 / 20_000))
 
 
 # How sure rows are.

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from fedmerdel.estimators.stability import stability
     from fedmerdel.estimators.starts import Stability
     from fedmerdel.fitting.history import Move
+    from fedmerdel.inference.intervals import Intervals
     from fedmerdel.keys import SigningKey, key_fingerprint
     from fedmerdel.model.broadcast import Broadcast
     from fedmerdel.model.describe import Cluster, ClusterLevel
@@ -87,6 +88,7 @@ __all__ = [
     "Federation",
     "FileError",
     "GlobalModel",
+    "Intervals",
     "Join",
     "LeftOut",
     "LoneCluster",
@@ -174,6 +176,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "estimators.stability": ("stability",),
     "estimators.starts": ("Stability",),
     "fitting.history": ("Move",),
+    "inference.intervals": ("Intervals",),
     "keys": ("SigningKey", "key_fingerprint"),
     "model.broadcast": ("Broadcast",),
     "model.describe": (

@@ -6,12 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
+from fedmerdel.model.made_up import made_up
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.expectations import expectations, expected_log_weights
-from fedmerdel.sums.levels import sum_levels
-from fedmerdel.sums.predictive import draw
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
@@ -64,21 +61,11 @@ def expected_certainty(
         Rows of each site in each cluster.
     """
     rng = np.random.default_rng(0)
-    # One more level, of entries that are missing.
-    n_clusters, absent = stats.n_clusters, stats.S.shape[1]
-    log_levels = np.vstack([expectations(stats, row_prior).log_levels.T, np.zeros(n_clusters)])
-    # A cluster's counts of a variable sum to its rows with an entry.
-    entries = sum_levels(stats.S, row_prior.offsets)
-    observed = entries / np.maximum(stats.T, 1e-300)[:, None]
+    n_clusters = stats.n_clusters
     given_to, size, sure = np.zeros((n_clusters, n_clusters)), np.zeros(n_clusters), 0.0
     surely, histogram = np.zeros(n_clusters), np.zeros(N_BINS)
-    for rows, n_drawn in _parts(site_rows, max(AT_ONCE // max(n_clusters, observed.shape[1]), 1)):
-        X, drawn = draw(stats._replace(T=rows), prior, n_drawn, rng)
-        log_rho = np.tile(expected_log_weights(rows, row_prior), (n_drawn, 1))
-        missing = rng.random(X.shape) >= observed[drawn]
-        for at in np.where(missing, absent, row_prior.offsets[:-1] + X).T.copy():
-            log_rho += log_levels[at]
-        r = np.exp(log_rho - logsumexp(log_rho, axis=1, keepdims=True))
+    for rows, n_drawn in _parts(site_rows, max(AT_ONCE // max(stats.S.shape[1], 1), 1)):
+        _, drawn, r = made_up(stats, prior, row_prior, rows, n_drawn, rng)
         given, most = r.argmax(axis=1), r.max(axis=1)
         np.add.at(given_to, (drawn, given), 1.0)
         size += np.bincount(given, minlength=n_clusters)

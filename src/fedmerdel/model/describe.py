@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isnan
+from math import isnan, nan
 
 import numpy as np
 
+from fedmerdel.inference.intervals import Intervals
+from fedmerdel.model.intervals import model_intervals
 from fedmerdel.model.rates import Rate
 from fedmerdel.model.state import ModelState
 from fedmerdel.study.conditions import condition_levels
@@ -25,6 +27,8 @@ class ClusterLevel:
         Which.
     prevalence : float
         Share of the cluster's rows at the level.
+    low, high : float
+        Its 95 % interval, see `GlobalModel.intervals`; nan where it was not measured.
     ratio : float
         Observed over expected: prevalence over that of all rows where it was measured.
     exclusivity : float
@@ -34,6 +38,8 @@ class ClusterLevel:
     variable: str
     level: str
     prevalence: float
+    low: float
+    high: float
     ratio: float
     exclusivity: float
 
@@ -50,6 +56,8 @@ class Cluster:
         What it is called; "cluster 3" if it has no name.
     rows, share : float
         Its rows as the sites told them, and its share of all rows.
+    low, high : float
+        The 95 % interval of its share; see `GlobalModel.intervals`.
     mean_conditions : float or None
         Mean number of conditions of a row: variables whose two levels are 0 and 1, no and
         yes, n and y, false and true, or absent and present, in any case and order. Others
@@ -67,6 +75,8 @@ class Cluster:
     name: str
     rows: float
     share: float
+    low: float
+    high: float
     mean_conditions: float | None
     levels: tuple[ClusterLevel, ...]
     outcomes: dict[str, Rate]
@@ -78,20 +88,30 @@ class Cluster:
         return tuple(dict.fromkeys(c.variable for c in self.levels if isnan(c.prevalence)))
 
 
+def intervals_of(model: ModelState) -> Intervals:
+    """Return the intervals of a model's shares and levels; see `GlobalModel.intervals`."""
+    policy = model.study.policy
+    return model_intervals(model.sums, model.prior, model.row_prior, policy, model.n_sites)
+
+
 def describe(model: ModelState) -> tuple[Cluster, ...]:
     """Describe every cluster of a model."""
     codebook = model.study.codebook
     found = model.profile
+    sure = intervals_of(model)
     names = [(v.name, level) for v in codebook.variables for level in v.levels]
     yes = condition_levels(codebook)
     clusters = []
     for k in range(model.n_clusters):
         prevalence, ratio, exclusivity = found.prevalence[k], found.ratio[k], found.exclusivity[k]
+        measured = ~np.isnan(prevalence)
         levels = tuple(
             ClusterLevel(
                 variable=names[m][0],
                 level=names[m][1],
                 prevalence=float(prevalence[m]),
+                low=float(sure.level_low[k, m]) if measured[m] else nan,
+                high=float(sure.level_high[k, m]) if measured[m] else nan,
                 ratio=float(ratio[m]),
                 exclusivity=float(exclusivity[m]),
             )
@@ -103,6 +123,8 @@ def describe(model: ModelState) -> tuple[Cluster, ...]:
                 name=model.name(k),
                 rows=float(model.rows[k]),
                 share=float(found.weights[k]),
+                low=float(sure.share_low[k]),
+                high=float(sure.share_high[k]),
                 mean_conditions=float(prevalence[yes].sum()) if len(yes) else None,
                 levels=levels,
                 outcomes={name: rates.clusters[k] for name, rates in model.outcomes.items()},

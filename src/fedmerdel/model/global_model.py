@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from fedmerdel.bundles import Files, damaged
 from fedmerdel.errors import DataError, FileError
+from fedmerdel.inference.intervals import Intervals
 from fedmerdel.model.certainty import expected_certainty
-from fedmerdel.model.describe import Cluster, describe
+from fedmerdel.model.describe import Cluster, describe, intervals_of
 from fedmerdel.model.generate import sample
 from fedmerdel.model.model_files import (
     CLUSTERS,
@@ -84,6 +85,15 @@ class GlobalModel(ModelState, Parcel):
     def describe(self) -> tuple[Cluster, ...]:
         """Describe every cluster: size, prevalence, ratio to all, outcomes."""
         return describe(self)
+
+    def intervals(self) -> Intervals:
+        """Return 95 % intervals of the clusters' shares and of their levels.
+
+        They allow for rows that may belong to several clusters, and for what disclosure control
+        did to counts. They need no row: what rows would tell is asked of rows that the model
+        makes up. They take the model and its number of clusters for true.
+        """
+        return intervals_of(self)
 
     def named(self, names: Mapping[int, str]) -> Self:
         """Return the model with names for these clusters; others keep theirs.

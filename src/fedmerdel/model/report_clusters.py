@@ -10,7 +10,6 @@ from fedmerdel.model.state import ModelState
 from fedmerdel.report.charts import intervals
 from fedmerdel.report.picture import picture
 from fedmerdel.study.conditions import level_texts, shown_levels
-from fedmerdel.sums.profile import weight_intervals
 
 N_MARKS = 8
 """Levels that a card names at most."""
@@ -30,13 +29,18 @@ def cards(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str, An
 
     Of sites it has nothing yet: the centre's report adds them.
     """
-    shares = weight_intervals(model.sums, model.prior)
     texts = _shown_texts(model)
     found = []
     for cluster in clusters:
         k = cluster.number
         marks = [
-            {"text": texts[c.variable, c.level], "prevalence": c.prevalence, "ratio": c.ratio}
+            {
+                "text": texts[c.variable, c.level],
+                "prevalence": c.prevalence,
+                "low": c.low,
+                "high": c.high,
+                "ratio": c.ratio,
+            }
             for c in cluster.levels
             if (c.variable, c.level) in texts and c.prevalence > FREQUENT and c.ratio > 1
         ]
@@ -46,8 +50,8 @@ def cards(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str, An
                 "name": model.name(k),
                 "rows": cluster.rows,
                 "share": cluster.share,
-                "low": shares[k, 0],
-                "high": shares[k, 1],
+                "low": cluster.low,
+                "high": cluster.high,
                 "mean_conditions": cluster.mean_conditions,
                 "marks": marks[:N_MARKS],
                 "not_measured": _listed([model.study.label(v) for v in cluster.not_measured]),

@@ -12,16 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
-from scipy.special import betaincinv, xlogy
+from scipy.special import xlogy
 
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.levels import level_totals, sum_levels
 from fedmerdel.sums.predictive import mean_levels, mean_weights
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
-
-INTERVAL = 0.95
-"""Posterior probability inside an interval."""
 
 ONE_ROW = 1.0
 """Entries of less than a row: a few rows' shares in a cluster that is not theirs."""
@@ -126,11 +123,3 @@ def _shares_of(joint: FloatArray, seen: BoolArray) -> FloatArray:
     """Return each cluster's share of a column's sum; 0 of nothing, nan if not measured."""
     total = joint.sum(axis=0)
     return np.where(seen, joint / np.where(total > 0, total, 1.0), np.nan)
-
-
-def weight_intervals(stats: Sums, prior: Prior) -> FloatArray:
-    """Return the 95 % interval of each cluster's share of all rows, (K, 2)."""
-    alpha = prior.alpha + stats.T
-    rest = np.maximum(alpha.sum() - alpha, 1e-12)
-    tails = np.array([(1 - INTERVAL) / 2, (1 + INTERVAL) / 2])
-    return np.asarray(betaincinv(alpha[:, None], rest[:, None], tails))
