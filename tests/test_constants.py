@@ -129,6 +129,8 @@ REASONS = {
     "sums.search.PRIOR_UPDATES": "a bound on time, as that of sweeps",
     "estimators.consensus.START_STREAM": "a name for a stream of random numbers",
     "centre.rounds.UNCUT": "a mark, not a number",
+    "site.ledger.MOST_LEDGER": BOUND,
+    "site.ledger.MOST_LINE": BOUND,
     "site.people.LEAST_SHARE": "a definition of disclosure control, not of a search",
     "sums.profile.ONE_ROW": SHOWN,
     "centre.report.MOST_VARIABLES": SHOWN,

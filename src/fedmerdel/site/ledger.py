@@ -23,11 +23,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.files import MOST_BYTES, open_plain, read_plain
+from fedmerdel.files import open_plain, read_plain
 from fedmerdel.swap import not_following, sync_folder, take_lock
 from fedmerdel.texts import TextError, json_content
 
 FILE = "ledger.jsonl"
+
+MOST_LEDGER, MOST_LINE = 2**24, 2**14
+"""Bytes of a ledger, and of one of its lines: tens of thousands of releases."""
 
 BEGINS = b'{"at": "'
 """How every line begins."""
@@ -155,7 +158,7 @@ class Ledger:
         self._check_plain()
         if not self.path.exists():
             return b""
-        return read_plain(self.path, f"ledger {str(self.path)!r}")
+        return read_plain(self.path, f"ledger {str(self.path)!r}", MOST_LEDGER)
 
 
 def check_release(past: Sequence[Entry], new: Entry, study_rounds: int, most_rounds: int) -> None:
@@ -271,7 +274,7 @@ def _read(content: bytes, path: Path) -> list[tuple[Entry, bytes]]:
 
 def _entry(line: bytes) -> Entry | None:
     try:
-        document: Any = json_content(line, MOST_BYTES)
+        document: Any = json_content(line, MOST_LINE)
         document.pop("previous")
         entry = Entry(**document)
     except (TextError, TypeError, KeyError, AttributeError):
