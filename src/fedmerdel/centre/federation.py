@@ -60,6 +60,8 @@ class Federation(FederationState):
         KL of these clusters from the prior; None if they were extrapolated, and are no posterior.
     names : tuple of str
         The clusters' names, "" where one has none; empty if none has any.
+    checks : Checks or None
+        Whether the clusters explain the rows; None if the study asks for no checks.
     doubts : tuple of Doubt
         What is odd about sites, compared with the others: who may be wrong, or lie.
     left_out : tuple of LeftOut
@@ -84,6 +86,7 @@ class Federation(FederationState):
             elbo=self.elbo,
             names=self.names,
             site_shares=self.site_shares if self.study.site_shares else {},
+            checks=self.checks,
         )
 
     @cached_property

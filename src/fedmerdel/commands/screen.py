@@ -85,7 +85,12 @@ def show_review(seen: Review) -> None:
         sizes.add_row(str(size.cluster), f"{size.rows:,.0f}", f"{size.share:.1%}")
     smallest = _table("Smallest counts that are not 0", "count", "of", "level", "cluster")
     for cell in seen.smallest:
-        smallest.add_row(f"{cell.rows:,.0f}", cell.what, cell.level, str(cell.cluster))
+        smallest.add_row(
+            f"{cell.rows:,.0f}",
+            cell.what,
+            cell.level,
+            "all" if cell.cluster is None else str(cell.cluster),
+        )
     contrasts = _table("What tells clusters apart", "variable", "level", "lowest", "highest")
     for contrast in seen.contrasts[:10]:
         contrasts.add_row(

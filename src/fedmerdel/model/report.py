@@ -12,6 +12,7 @@ import numpy as np
 from fedmerdel.files import write_text
 from fedmerdel.model.certainty import SURE, Certainty, expected_certainty
 from fedmerdel.model.describe import Cluster, describe
+from fedmerdel.model.report_checks import trust
 from fedmerdel.model.report_clusters import cards, images, outcomes
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
@@ -93,6 +94,7 @@ def model_content(
         "cards": cards(model, clusters),
         "outcomes": outcomes(model, clusters),
         "certainty": _certainty(model, sure, clusters),
+        "trust": trust(model, sure, clusters),
         "selection": _selection(model),
         "images": images(model, image_shape),
         "smallest": mechanism_for(model.study.policy).smallest,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fedmerdel.inference.check_counts import CheckCounts
 from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
@@ -35,6 +36,16 @@ class Exact(Mechanism):
         """Return all that there is to tell of moves."""
         return count()
 
+    def protect_checks(
+        self,
+        counts: CheckCounts,
+        people: Callable[[], CheckCounts],
+        released: Released,
+        offsets: IntArray,
+    ) -> CheckCounts:
+        """Return the tables."""
+        return counts
+
     def cost_bound(self, cost: float, prior: Prior) -> float:
         """Return the cost."""
         return cost
@@ -46,6 +57,12 @@ class Exact(Mechanism):
     def possible(self, cells: FloatArray, rest: int | None) -> tuple[FloatArray, FloatArray]:
         """Return the cells, as the fewest and as the most."""
         return cells, cells
+
+    def expected_cells(
+        self, cells: FloatArray, mean: FloatArray, *, coarse: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the cells, of which all is known."""
+        return cells, np.zeros_like(cells)
 
     def elbo(self, of_sums: float, of_rows: float | None) -> float | None:
         """Return the ELBO of the sums, which are those of the rows."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedmerdel.inference.check_counts import CheckCounts
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.halves import FirstHalves
@@ -108,6 +109,28 @@ class Mechanism(ABC):
         """Return what may be told of moves, counted only if anything may."""
 
     @abstractmethod
+    def protect_checks(
+        self,
+        counts: CheckCounts,
+        people: Callable[[], CheckCounts],
+        released: Released,
+        offsets: IntArray,
+    ) -> CheckCounts:
+        """Return the tables of the whole site that may leave.
+
+        Parameters
+        ----------
+        counts : CheckCounts
+            As they are.
+        people : callable
+            Counts the people in them, if that is asked for.
+        released : Released
+            The sums that leave with them, in all clusters.
+        offsets : int64 array (P + 1,)
+            Where each variable's levels start.
+        """
+
+    @abstractmethod
     def cost_bound(self, cost: float, prior: Prior) -> float:
         """Return a bound of what protection costs that tells no more than the sums do."""
 
@@ -137,6 +160,22 @@ class Mechanism(ABC):
             The cells that the rows of each cluster fall into, as released.
         rest : int or None
             The cluster that is what the others leave.
+        """
+
+    @abstractmethod
+    def expected_cells(
+        self, cells: FloatArray, mean: FloatArray, *, coarse: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what a table of a whole site stands for, and the variance of that.
+
+        Parameters
+        ----------
+        cells : float64 array
+            As released.
+        mean : float64 array
+            Rows that are expected in each cell.
+        coarse : bool
+            Whether it is a histogram.
         """
 
     @abstractmethod

@@ -16,8 +16,13 @@ from math import ceil, log
 import numpy as np
 from scipy.special import digamma
 
+from fedmerdel.inference.check_counts import CheckCounts
 from fedmerdel.release.cells import with_missing
-from fedmerdel.release.hidden import filled
+from fedmerdel.release.check_tables import (
+    coarse_policy,
+    protect_check_tables,
+)
+from fedmerdel.release.hidden import filled, filled_table
 from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
 from fedmerdel.release.nats import coarse, entropy_bound, overlap_bound
 from fedmerdel.release.tables import (
@@ -108,6 +113,19 @@ class Thresholds(Mechanism):
         """
         return None
 
+    def protect_checks(
+        self,
+        counts: CheckCounts,
+        people: Callable[[], CheckCounts],
+        released: Released,
+        offsets: IntArray,
+    ) -> CheckCounts:
+        """Return tables whose cells are 0 or at least the smallest, and add up to the totals."""
+        assert released.rest is not None
+        return protect_check_tables(
+            counts, people(), released.sums, released.rest, offsets, self.policy
+        )
+
     def cost_bound(self, cost: float, prior: Prior) -> float:
         """Round a cost up to whole steps, one at least.
 
@@ -159,6 +177,12 @@ class Thresholds(Mechanism):
         more = above.sum(axis=1, keepdims=True) - above + moved
         fewer = below.sum(axis=1, keepdims=True) - below + moved
         return np.where(leaves, more, below), np.where(leaves, fewer, above)
+
+    def expected_cells(
+        self, cells: FloatArray, mean: FloatArray, *, coarse: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the cells with hidden ones as expected; rounding makes them vary."""
+        return filled_table(cells, mean, coarse_policy(self.policy) if coarse else self.policy)
 
     def elbo(self, of_sums: float, of_rows: float | None) -> float | None:
         """Return what the rows told: changed counts tell little of it."""
