@@ -7,7 +7,8 @@ import numpy as np
 from fedmerdel.inference.check_counts import CheckCounts, cell_offsets, pair_blocks
 from fedmerdel.inference.conditions import expected_conditions
 from fedmerdel.inference.residuals import expected_pairs
-from fedmerdel.model.checks import Checked, Checks, cell_shares, make_checks, present_shares
+from fedmerdel.model.checking import Checked, cell_shares, make_checks, present_shares
+from fedmerdel.model.checks import Checks
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray, IntArray

@@ -8,7 +8,8 @@ import numpy as np
 
 from fedmerdel.errors import OptionError
 from fedmerdel.fitting.passes import Workers
-from fedmerdel.model.checks import Checked, Checks, make_checks
+from fedmerdel.model.checking import Checked, make_checks
+from fedmerdel.model.checks import Checks
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.site.check_rows import count_checks
 from fedmerdel.study.codebook import Codebook

@@ -13,6 +13,9 @@ from fedmerdel.sums.arrays import FloatArray, IntArray
 N_BINS = 20
 """Bins of the probability of a row's cluster, from 0 to 1."""
 
+SURE = 0.8
+"""A row with a cluster more probable than this is surely in it."""
+
 
 class CheckCounts(NamedTuple):
     """Rows of a whole site, counted in tables that the clusters have to explain.

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from fedmerdel.files import write_text
-from fedmerdel.model.certainty import SURE, Certainty, expected_certainty
+from fedmerdel.inference.check_counts import SURE
+from fedmerdel.model.certainty import Certainty, expected_certainty
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.report_checks import trust
 from fedmerdel.model.report_clusters import cards, images, outcomes

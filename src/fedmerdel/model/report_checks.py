@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedmerdel.inference.check_counts import SURE
 from fedmerdel.inference.separation import relative_entropy
-from fedmerdel.model.certainty import SURE, Certainty
+from fedmerdel.model.certainty import Certainty
 from fedmerdel.model.describe import Cluster
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for

@@ -18,18 +18,16 @@ from scipy.special import digamma
 
 from fedmerdel.inference.check_counts import CheckCounts
 from fedmerdel.release.cells import with_missing
-from fedmerdel.release.check_tables import (
-    coarse_policy,
-    protect_check_tables,
-)
 from fedmerdel.release.hidden import filled, filled_table
 from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
 from fedmerdel.release.nats import coarse, entropy_bound, overlap_bound
 from fedmerdel.release.tables import (
     cluster_rows,
+    coarse_policy,
     dust,
     furthest,
     protect_cells,
+    protect_check_tables,
     protect_table,
     site_rows,
 )
