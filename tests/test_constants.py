@@ -65,6 +65,7 @@ REASONS = {
     "release.hidden.SWEEPS": "far more than it takes: test_check_tables.py::"
     "test_a_filled_table_keeps_its_lines_and_columns",
     "inference.check_counts.N_BINS": SHOWN,
+    "release.thresholds.DOUBLINGS": "a bound on time: nothing is told beyond",
     "inference.check_counts.SURE": SHOWN,
     **{
         f"inference.conditions.{name}": "set on some tables, measured on others: "

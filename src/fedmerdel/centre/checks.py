@@ -50,21 +50,27 @@ def federation_checks(
     shares, present = cell_shares(sums, prior, checked), present_shares(sums, prior, book)
     cells = cell_offsets(book.n_levels, checked)
     pairs, conditions = np.zeros((2, *told[0].pairs.shape)), np.zeros((2, len(present.T) + 1))
-    for summary, tables, rows in zip(summaries, told, site_rows, strict=True):
+    for summary, counted, rows in zip(summaries, told, site_rows, strict=True):
         mechanism = summary.mechanism
         at_site = sums._replace(T=rows)
         mean = expected_conditions(mean_weights(at_site, prior), present) * rows.sum()
-        conditions += mechanism.expected_cells(tables.conditions, mean, coarse=True)
+        conditions += mechanism.expected_cells(counted.conditions, mean, coarse=True)
         expected = expected_pairs(rows, shares)
         for _, _, first, second in pair_blocks(cells):
-            table = tables.pairs[first, second]
+            table = counted.pairs[first, second]
             pairs[:, first, second] += mechanism.expected_cells(
                 table, expected[first, second], coarse=False
             )
+    # What no site has told is not known, and not as expected.
+    conditions *= any(each.conditions.any() for each in told)
+    for _, _, first, second in pair_blocks(cells):
+        pairs[:, first, second] *= any(each.pairs[first, second].any() for each in told)
     own, belonging = (np.zeros(sums.n_clusters) for _ in range(2))
     np.add.at(own, cluster, np.concatenate([each.own for each in told]))
     np.add.at(belonging, cluster, np.concatenate([each.belonging for each in told]))
     certainty = np.sum([each.certainty for each in told], axis=0)
-    counts = CheckCounts(checked, pairs[0], conditions[0], certainty, own, belonging)
+    counts = CheckCounts(
+        checked, told[0].present, pairs[0], conditions[0], certainty, own, belonging
+    )
     found = Checked(counts, pairs[1], conditions[1], study.weight is not None)
     return make_checks(found, sums, prior, row_prior, book)

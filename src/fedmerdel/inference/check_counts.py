@@ -24,12 +24,15 @@ class CheckCounts(NamedTuple):
     ----------
     checked : tuple of int
         Positions in the codebook of the variables that are paired.
+    present : tuple of int
+        Positions, among all levels, of those that say that a condition is there.
     pairs : float64 array (C, C)
         Rows in the cells of each two of them. Cells are the levels of a variable and, last, its
         missing entries, one variable after the other; a pair is told once, the earlier variable
         along the lines, and everything else is 0.
     conditions : float64 array
-        Rows with no condition, one, two and so on; missing ones are taken for absent.
+        Rows with no condition, one, two and so on; missing ones are taken for absent. All 0 where
+        none of it could be told.
     certainty : float64 array (N_BINS,)
         Rows by the probability of their most probable cluster.
     own : float64 array (K,)
@@ -39,6 +42,7 @@ class CheckCounts(NamedTuple):
     """
 
     checked: tuple[int, ...]
+    present: tuple[int, ...]
     pairs: FloatArray
     conditions: FloatArray
     certainty: FloatArray

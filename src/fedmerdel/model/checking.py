@@ -80,7 +80,7 @@ def make_checks(
     present = present_shares(stats, prior, codebook)
     shares = expected_conditions(mean_weights(stats, prior), present)
     p_value = distance = None
-    if present.shape[1] > 1 and not checked.weighted:
+    if present.shape[1] > 1 and not checked.weighted and counts.conditions.any():
         drawn = make_up(stats, prior, row_prior, stats.T, N_DRAWN, np.random.default_rng(0))
         number = _number(drawn, codebook)
         test = conditions_test(counts.conditions, shares, checked.conditions_noise, number, drawn.r)
@@ -88,7 +88,7 @@ def make_checks(
     return Checks(
         p_value=p_value,
         distance=distance,
-        conditions=_listing(counts.conditions / counts.conditions.sum()),
+        conditions=_listing(counts.conditions / max(float(counts.conditions.sum()), 1.0)),
         expected_conditions=_listing(shares / shares.sum()),
         pairs=tuple(_named(each, len(found), counts.checked, codebook) for each in found[:N_PAIRS]),
         n_pairs=len(found),

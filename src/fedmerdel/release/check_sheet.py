@@ -64,7 +64,8 @@ def read_checks(
         raise FileError(f"file {CHECKS!r}: it has not as many rows as it should: copy it again")
     check_names(CHECKS, found, [*map(list, _names(codebook, checked, n_clusters))])
     *histograms, left = np.split(numbers[:, 0].copy(), ends)
-    return CheckCounts(checked, _pairs(left, cells), *histograms)
+    present = tuple(condition_levels(codebook))
+    return CheckCounts(checked, present, _pairs(left, cells), *histograms)
 
 
 def _pairs(numbers: FloatArray, cells: IntArray) -> FloatArray:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fedmerdel.inference.check_counts import CheckCounts
+from fedmerdel.release.known_sums import Known
 from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
@@ -36,15 +36,21 @@ class Exact(Mechanism):
         """Return all that there is to tell of moves."""
         return count()
 
-    def protect_checks(
-        self,
-        counts: CheckCounts,
-        people: Callable[[], CheckCounts],
-        released: Released,
-        offsets: IntArray,
-    ) -> CheckCounts:
-        """Return the tables."""
-        return counts
+    def protect_histogram(
+        self, soft: FloatArray, hard: FloatArray, total: float, known: Sequence[Known] = ()
+    ) -> FloatArray:
+        """Return the cells."""
+        return soft
+
+    def protect_pair(
+        self, soft: FloatArray, hard: FloatArray, lines: FloatArray, columns: FloatArray
+    ) -> FloatArray:
+        """Return the table."""
+        return soft
+
+    def known_sum(self, weights: FloatArray, told: FloatArray) -> Known:
+        """Return the sum."""
+        return Known(weights, float(told.sum()), float(told.sum()))
 
     def cost_bound(self, cost: float, prior: Prior) -> float:
         """Return the cost."""

@@ -93,14 +93,14 @@ def filled_table(
     Parameters
     ----------
     cells : float64 array
-        As released; all 0 if nothing was told.
+        As released; all 0 if nothing was told, which is then as expected.
     mean : float64 array
         Rows that are expected in each.
     policy : Policy
         Under which it was released: steps and threshold.
     """
     if not cells.any():
-        return cells, np.zeros_like(cells)
+        return mean, np.zeros_like(mean)
     hidden = cells == 0
     filling = np.where(hidden, expected_below(mean, policy.least), 0.0)
     found, largest = cells + filling, np.unravel_index(int(cells.argmax()), cells.shape)

@@ -8,13 +8,13 @@ this in words. Nobody else asks which mechanism it is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import log
 from typing import NamedTuple
 
 import numpy as np
 
-from fedmerdel.inference.check_counts import CheckCounts
+from fedmerdel.release.known_sums import Known
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.halves import FirstHalves
@@ -109,25 +109,45 @@ class Mechanism(ABC):
         """Return what may be told of moves, counted only if anything may."""
 
     @abstractmethod
-    def protect_checks(
-        self,
-        counts: CheckCounts,
-        people: Callable[[], CheckCounts],
-        released: Released,
-        offsets: IntArray,
-    ) -> CheckCounts:
-        """Return the tables of the whole site that may leave.
+    def protect_histogram(
+        self, soft: FloatArray, hard: FloatArray, total: float, known: Sequence[Known] = ()
+    ) -> FloatArray:
+        """Return the cells of all rows of a site that may leave, or zeros if none may.
 
         Parameters
         ----------
-        counts : CheckCounts
-            As they are.
-        people : callable
-            Counts the people in them, if that is asked for.
-        released : Released
-            The sums that leave with them, in all clusters.
-        offsets : int64 array (P + 1,)
-            Where each variable's levels start.
+        soft, hard : float64 arrays
+            Rows in each cell, with their weights, and each counted whole.
+        total : float
+            Released rows of the site.
+        known : sequence of Known
+            Sums over the cells that follow from other counts.
+        """
+
+    @abstractmethod
+    def protect_pair(
+        self, soft: FloatArray, hard: FloatArray, lines: FloatArray, columns: FloatArray
+    ) -> FloatArray:
+        """Return the table of two variables that may leave, or zeros if it can't be made.
+
+        Parameters
+        ----------
+        soft, hard : float64 arrays (C, D)
+            Rows of a site in each cell, with their weights, and each counted whole.
+        lines, columns : float64 arrays (C,) and (D,)
+            Released totals of the two variables.
+        """
+
+    @abstractmethod
+    def known_sum(self, weights: FloatArray, told: FloatArray) -> Known:
+        """Return what counts that were told sum to, as a reader knows it.
+
+        Parameters
+        ----------
+        weights : float64 array
+            What a row in each cell of a histogram adds to the same sum.
+        told : float64 array
+            The counts, as released.
         """
 
     @abstractmethod

@@ -11,7 +11,7 @@ from fedmerdel.errors import DataError
 from fedmerdel.inference.check_counts import CheckCounts
 from fedmerdel.release.account import Account, Changes, release_cost
 from fedmerdel.release.cells import DUST, all_cells
-from fedmerdel.release.check_tables import check_cells
+from fedmerdel.release.check_tables import check_cells, protect_checks
 from fedmerdel.release.mechanism import People, Released
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.study.policy import Policy
@@ -88,7 +88,8 @@ def protect(
     released = leaves.sums
     tables = None
     if checks is not None:
-        tables = mechanism.protect_checks(*checks, leaves, prior.offsets)
+        counts, in_people = checks
+        tables = protect_checks(counts, in_people(), leaves, prior.offsets, mechanism)
     cost = release_cost(sums, released, prior) + cost_so_far
     bound = mechanism.cost_bound(cost, prior)
     before, after = (all_cells(each, prior.offsets) for each in (sums, released))

@@ -312,8 +312,8 @@ class SiteSummary(Parcel):
                 return f"outcome {name!r} has more rows than there are"
         if self.checks is None:
             return None
-        n_conditions = len(condition_levels(self.codebook))
-        return impossible_checks(self.checks, self.sums, offsets, n_conditions)
+        present = tuple(condition_levels(self.codebook))
+        return impossible_checks(self.checks, self.sums, offsets, present)
 
     def _broken(self) -> str | None:
         """Return where the numbers break the policy that the account names, or None."""

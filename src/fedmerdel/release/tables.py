@@ -8,22 +8,15 @@ depend on the table alone, not on any clusters. In every release one cluster, th
 counted but is what the other clusters leave of these totals: its own rows, the rows of clusters
 too small to be told, and what the others' cells have lost. So a release tells of a small group
 only within the largest one, and two releases can't be subtracted to find it.
-
-So do tables of the whole site with which a model is checked. One of two variables has lines and
-columns that sum to the released totals of the two. Histograms are told in steps of the smallest
-count: how many conditions all rows have together follows from the totals too, so with finer steps
-a hidden cell could be worked out.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from fedmerdel.inference.check_counts import CheckCounts, cell_offsets, pair_blocks
-from fedmerdel.release.cells import DUST, checked_totals
-from fedmerdel.study.policy import CUSTOM, Policy
+from fedmerdel.release.cells import DUST
+from fedmerdel.study.policy import Policy
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
-from fedmerdel.sums.sums import Sums
 
 # Soft counts to sixteen digits are equations with a known left side: whoever has the model knows
 # the responsibilities of every pattern of levels, and could solve for the numbers of rows. So a
@@ -228,72 +221,4 @@ def _best_move(
             k = int(cost.argmin())
             if cost[k] < best:
                 best, found = float(cost[k]), (k, column, to, float(amount[k]))
-    return found
-
-
-def coarse_policy(policy: Policy) -> Policy:
-    """Return the policy of histograms: the same, in steps of its smallest count."""
-    return Policy(CUSTOM, policy.threshold, policy.smallest, policy.source)
-
-
-def protect_check_tables(
-    counts: CheckCounts,
-    people: CheckCounts,
-    sums: Sums,
-    rest: int,
-    offsets: IntArray,
-    policy: Policy,
-) -> CheckCounts:
-    """Return the tables that may leave.
-
-    Parameters
-    ----------
-    counts, people : CheckCounts
-        With the rows' weights, and with each row counted whole.
-    sums : Sums
-        As released; nothing is told of clusters that have no rows here.
-    rest : int
-        The cluster that has what the others leave.
-    offsets : int64 array (P + 1,)
-        Where each variable's levels start.
-    policy : Policy
-        What may be told.
-    """
-    N, coarse = sums.T.sum(keepdims=True), coarse_policy(policy)
-
-    def histogram(soft: FloatArray, hard: FloatArray) -> FloatArray:
-        return np.asarray(protect_cells(soft[None], hard[None], N, coarse)[0])
-
-    def in_rest(rows: FloatArray) -> FloatArray:
-        told = np.where(sums.T > 0, rows, 0.0)
-        told[rest] += rows.sum() - told.sum()
-        return told
-
-    totals = checked_totals(sums, offsets, counts.checked)
-    own = histogram(in_rest(counts.own), in_rest(people.own))
-    belonging = np.rint(in_rest(counts.belonging) / policy.smallest) * policy.smallest
-    return CheckCounts(
-        counts.checked,
-        _protect_pairs(counts, people, totals, offsets, policy),
-        histogram(counts.conditions, people.conditions),
-        histogram(counts.certainty, people.certainty),
-        own,
-        np.minimum(belonging, own),
-    )
-
-
-def _protect_pairs(
-    counts: CheckCounts, people: CheckCounts, totals: FloatArray, offsets: IntArray, policy: Policy
-) -> FloatArray:
-    cells = cell_offsets(np.diff(offsets), counts.checked)
-    found = np.zeros_like(counts.pairs)
-    for _, _, first, second in pair_blocks(cells):
-        soft, hard = counts.pairs[first, second], people.pairs[first, second]
-        lines, columns = totals[first], totals[second]
-        table = protect_table(soft, hard, lines, columns, int(lines.argmax()), policy)
-        if table is None:
-            turned = protect_table(soft.T, hard.T, columns, lines, int(columns.argmax()), policy)
-            table = None if turned is None else turned.T
-        if table is not None:  # else nothing is told of this pair
-            found[first, second] = table
     return found

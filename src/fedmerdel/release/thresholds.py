@@ -9,33 +9,35 @@ to learn from outside knowledge is on the page "What leaves a site" of the docum
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import ceil, log
 
 import numpy as np
 from scipy.special import digamma
 
-from fedmerdel.inference.check_counts import CheckCounts
 from fedmerdel.release.cells import with_missing
 from fedmerdel.release.hidden import filled, filled_table
+from fedmerdel.release.known_sums import Known, known_sum, may_be_empty
 from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
 from fedmerdel.release.nats import coarse, entropy_bound, overlap_bound
 from fedmerdel.release.tables import (
     cluster_rows,
-    coarse_policy,
     dust,
     furthest,
     protect_cells,
-    protect_check_tables,
     protect_table,
     site_rows,
 )
-from fedmerdel.study.policy import Policy
+from fedmerdel.study.policy import CUSTOM, Policy
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import OutcomeCounts, Sums
+
+DOUBLINGS = 5
+"""Of the step of a histogram, before nothing of it is told."""
 
 
 class Thresholds(Mechanism):
@@ -111,18 +113,38 @@ class Thresholds(Mechanism):
         """
         return None
 
-    def protect_checks(
-        self,
-        counts: CheckCounts,
-        people: Callable[[], CheckCounts],
-        released: Released,
-        offsets: IntArray,
-    ) -> CheckCounts:
-        """Return tables whose cells are 0 or at least the smallest, and add up to the totals."""
-        assert released.rest is not None
-        return protect_check_tables(
-            counts, people(), released.sums, released.rest, offsets, self.policy
-        )
+    def protect_histogram(
+        self, soft: FloatArray, hard: FloatArray, total: float, known: Sequence[Known] = ()
+    ) -> FloatArray:
+        """Return cells in steps of the smallest count, or so large that hidden ones stay hidden."""
+        policy = self._coarse
+        for _ in range(DOUBLINGS + 1):
+            told = protect_cells(soft[None], hard[None], np.array([total]), policy)[0]
+            if not known or may_be_empty(told, policy.step, known):
+                return np.asarray(told)
+            policy = replace(policy, rounding=2 * policy.rounding)
+        return np.zeros_like(soft)
+
+    def protect_pair(
+        self, soft: FloatArray, hard: FloatArray, lines: FloatArray, columns: FloatArray
+    ) -> FloatArray:
+        """Return cells that are 0 or at least the smallest, and sum to the totals both ways."""
+        policy = self.policy
+        table = protect_table(soft, hard, lines, columns, int(lines.argmax()), policy)
+        if table is None:
+            turned = protect_table(soft.T, hard.T, columns, lines, int(columns.argmax()), policy)
+            table = np.zeros_like(soft) if turned is None else turned.T
+        return table
+
+    def known_sum(self, weights: FloatArray, told: FloatArray) -> Known:
+        """Return the sum, as far as rounding and hiding leave it known."""
+        return known_sum(weights, told, self.policy)
+
+    @property
+    def _coarse(self) -> Policy:
+        """The policy of histograms: the same, in steps of its smallest count."""
+        policy = self.policy
+        return Policy(CUSTOM, policy.threshold, policy.smallest, policy.source)
 
     def cost_bound(self, cost: float, prior: Prior) -> float:
         """Round a cost up to whole steps, one at least.
@@ -180,7 +202,13 @@ class Thresholds(Mechanism):
         self, cells: FloatArray, mean: FloatArray, *, coarse: bool
     ) -> tuple[FloatArray, FloatArray]:
         """Return the cells with hidden ones as expected; rounding makes them vary."""
-        return filled_table(cells, mean, coarse_policy(self.policy) if coarse else self.policy)
+        policy = self._coarse if coarse else self.policy
+        for _ in range(DOUBLINGS if coarse else 0):
+            others = np.delete(cells, int(cells.argmax()))
+            if not others.any() or np.any(others % (2 * policy.step)):
+                break
+            policy = replace(policy, rounding=2 * policy.step)  # as it must have been told
+        return filled_table(cells, mean, policy)
 
     def elbo(self, of_sums: float, of_rows: float | None) -> float | None:
         """Return what the rows told: changed counts tell little of it."""

@@ -58,6 +58,7 @@ def count_checks(
     cells = cell_offsets(codebook.n_levels, checked)
     found = CheckCounts(
         checked,
+        tuple(present),
         np.zeros((int(cells[-1]),) * 2),
         np.zeros(len(present) + 1),
         np.zeros(N_BINS),
