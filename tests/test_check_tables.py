@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -13,8 +14,10 @@ import pytest
 from fedmerdel import (
     DataError,
     Federation,
+    FedMerDel,
     FileError,
     GlobalModel,
+    MerDel,
     OptionError,
     SiteSummary,
     Study,
@@ -25,7 +28,9 @@ from fedmerdel import (
     reply_site,
     simulate,
 )
+from fedmerdel.centre.report import report_page as centre_page
 from fedmerdel.inference.check_counts import cell_offsets, pair_blocks
+from fedmerdel.model.report import report_page
 from fedmerdel.release.cells import checked_totals
 from fedmerdel.release.hidden import filled_table
 from fedmerdel.release.known_sums import known_sum
@@ -33,6 +38,7 @@ from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.review import review_tables
 from fedmerdel.release.tables import protect_cells, site_rows
 from tests.check_attacks import possible_counts
+from tests.page_tree import parsed
 
 POLICIES = ("opensafely", "ons", "datashield", "pcornet")
 
@@ -279,3 +285,81 @@ def test_options(options: dict[str, object], why: str) -> None:
         replace(study_of("none"), **options)  # type: ignore[arg-type]
     study = study_of("none", check_pairs=("a", "age"))
     assert Study.from_bytes(study.to_text().encode()) == study
+
+
+# Shown.
+
+
+@pytest.mark.parametrize("policy", ["none", "opensafely"])
+def test_the_report_says_whether_it_can_be_trusted(policy: str) -> None:
+    study = study_of(policy)
+    federation = merge_sites(
+        study, [fit_site(study, table(s, 3000), site) for s, site in enumerate(("leeds", "york"))]
+    )
+    checks, model = federation.checks, federation.model
+    assert checks is not None
+    for text in (report_page(model), centre_page(federation, model)):
+        section = parsed(text).one(id="trust")
+        assert checks.verdict in section.text
+        assert ("at most" in section.text) == (policy != "none")
+        pairs, posterior = section.tables()
+        assert [line[:2] for line in pairs[1:]] == [[p.first, p.second] for p in checks.pairs[:10]]
+        assert len(posterior) == 1 + federation.n_clusters
+        numbers, sure = section.all("svg", "compared")
+        assert f"{100 * checks.conditions[0]:.1f} % of rows" in numbers.titles()[0]
+        assert len(sure.titles()) == 20
+    plain = replace(model, checks=None, study=replace(study, checks=False))
+    assert "Real rows were not counted" in parsed(report_page(plain)).one(id="trust").text
+
+
+def test_one_table_is_checked_by_exact_counts(tmp_path: Path) -> None:
+    frame = table(2, 500).astype(object).where(lambda each: each.notna(), None)
+    model = MerDel(3, random_state=0).fit(frame)
+    checks = model.checks(frame)
+    assert checks.n_pairs == 15
+    assert model.checks(frame, pairs=["a", "b", "age"]).n_pairs == 3
+    probabilities = model.predict_proba(frame)
+    assert checks.sure == pytest.approx((probabilities.max(axis=1) >= 0.8).mean())
+    label = probabilities.argmax(axis=1)
+    for k in range(model.n_clusters_):
+        mean = probabilities[label == k, k].mean()
+        assert checks.mean_posterior[k] == pytest.approx(mean)
+    weighted = model.checks(frame, sample_weight=np.full(500, 2.0))
+    assert (weighted.p_value, weighted.fits) == (None, None)
+    assert weighted.conditions == pytest.approx(checks.conditions)
+    model.report(tmp_path / "page.html", checks=checks)
+    assert (
+        checks.verdict in parsed((tmp_path / "page.html").read_text("utf-8")).one(id="trust").text
+    )
+    with pytest.raises(OptionError, match="checks: give what"):
+        model.report(tmp_path / "page.html", checks=checks.to_dict())  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"^pairs: the codebook has no variable"):
+        model.checks(frame, pairs=["a", "zzz"])
+    sites = FedMerDel(3, n_batches=2, random_state=0).fit(frame)
+    assert sites.checks(frame).n_pairs == 15
+
+
+def test_checks_of_a_model_that_was_changed_are_refused() -> None:
+    study = study_of("none")
+    model = merge_sites(study, [fit_site(study, table(), "leeds")]).model
+    content = json.loads(model.to_files()["model.json"])
+    for change in (
+        {"p_value": 2.0},
+        {"p_value": None},
+        {"certainty": [1.0]},
+        {"conditions": [0.5]},
+        {"mean_posterior": []},
+        {"n_pairs": -1},
+        {"pairs": [{}]},
+        {"pairs": "x"},
+        {"pairs": [{**content["checks"]["pairs"][0], "first": "zzz"}]},
+        {"pairs": [{**content["checks"]["pairs"][0], "residual": "1"}]},
+        {"more": 1},
+    ):
+        wrong = {**content, "checks": {**content["checks"], **change}}
+        files = {**model.to_files(), "model.json": json.dumps(wrong).encode()}
+        with pytest.raises(FileError):
+            GlobalModel.read(files, "it")
+    del content["checks"]
+    with pytest.raises(FileError):
+        GlobalModel.read({**model.to_files(), "model.json": json.dumps(content).encode()}, "it")
