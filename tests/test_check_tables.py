@@ -141,6 +141,10 @@ def test_tables_of_rows_alone_are_the_same_in_every_release(policy: str) -> None
         np.testing.assert_array_equal(reply.checks.pairs, summary.checks.pairs)
         np.testing.assert_array_equal(reply.checks.conditions, summary.checks.conditions)
         assert len(reply.checks.own) == first.n_clusters
+        other = reply.checks.conditions[::-1].copy()
+        lie = replace(reply, checks=reply.checks._replace(conditions=other))
+        with pytest.raises(DataError, match="don't sum to those that it sent before"):
+            first.step([lie])
 
 
 # Attacked.
