@@ -9,13 +9,19 @@ from fedmerdel.study.policy import Policy
 
 
 def possible_counts(
-    told: np.ndarray, positive: np.ndarray, rows: float, policy: Policy, step: int
+    told: np.ndarray,
+    positive: np.ndarray,
+    rows: float,
+    policy: Policy,
+    step: int,
+    both: np.ndarray | None = None,
 ) -> list[tuple[float, float]]:
     """The fewest and the most rows that may be in each cell that was told as 0.
 
     The reader knows the rules. Cells were rounded to multiples of the step, and the largest takes
     what the others lose. Rows with each condition (`positive`) were rounded to the policy's own
-    step. All conditions of all rows together are the same number, counted both ways.
+    step. All conditions of all rows together are the same number, counted both ways; and so are
+    pairs of conditions, where rows with each two (`both`) were told.
     """
     n = len(told)
     least = max(policy.threshold, -(-step // 2) if step > 1 else 0)
@@ -33,6 +39,11 @@ def possible_counts(
     number = np.arange(n, dtype=float)
     A = np.array([number, -number, np.ones(n), -np.ones(n)])
     b = np.array([high, -low, rows + own, -(rows - own)])
+    if both is not None:
+        low = np.where(both == 0, 0.0, both - own).sum()
+        high = np.where(both == 0, policy.least - 1, both + own).sum()
+        pairs = number * (number - 1) / 2
+        A, b = np.concatenate([A, [pairs, -pairs]]), np.concatenate([b, [high, -low]])
     found = []
     for s in np.flatnonzero(told == 0):
         ends = []

@@ -168,12 +168,21 @@ def test_hidden_numbers_of_conditions_can_not_be_worked_out(policy: str) -> None
         with_it = X.sum(axis=0).astype(float)
         both = np.stack([len(X) - with_it, with_it], axis=1)
         positive = protect_cells(both, both, np.repeat(rows, len(both)), rule)[:, 1]
-        known = [known_sum(np.arange(len(exact), dtype=float), positive, rule)]
+        number, N = np.arange(len(exact), dtype=float), float(rows[0])
+        margins = [np.array([N - n, n]) for n in positive]
+        pairs = []
+        for i, j in combinations(range(X.shape[1]), 2):
+            cross = np.histogram2d(X[:, i], X[:, j], bins=2, range=[[-0.5, 1.5]] * 2)[0]
+            pairs.append(mechanism.protect_pair(cross, cross, margins[i], margins[j])[1, 1])
+        known = [
+            known_sum(number, positive, rule),
+            known_sum(number * (number - 1) / 2, np.array(pairs), rule),
+        ]
         told = mechanism.protect_histogram(exact, exact, float(rows[0]), known)
         step, others = rule.smallest, np.delete(told, told.argmax())
         while others.any() and not np.any(others % (2 * step)):
             step *= 2  # as the reader sees
-        for low, _ in possible_counts(told, positive, float(rows[0]), rule, step):
+        for low, _ in possible_counts(told, positive, N, rule, step, np.array(pairs)):
             n_hidden += 1
             assert low <= 1e-6
         # In the policy's own steps, some can: the attack works.
