@@ -16,7 +16,7 @@ def possible_counts(
     step: int,
     both: np.ndarray | None = None,
 ) -> list[tuple[float, float]]:
-    """The fewest and the most rows that may be in each cell that was told as 0.
+    """The fewest and the most rows in each cell that was told as 0, and in all of these.
 
     The reader knows the rules. Cells were rounded to multiples of the step, and the largest takes
     what the others lose. Rows with each condition (`positive`) were rounded to the policy's own
@@ -45,10 +45,12 @@ def possible_counts(
         pairs = number * (number - 1) / 2
         A, b = np.concatenate([A, [pairs, -pairs]]), np.concatenate([b, [high, -low]])
     found = []
-    for s in np.flatnonzero(told == 0):
+    hidden = told == 0
+    # Each of the hidden cells, and all of them together: a union may be a small group as well.
+    for some in [*(number == s for s in np.flatnonzero(hidden)), hidden]:
         ends = []
         for sign in (1.0, -1.0):
-            out = linprog(sign * (number == s), A_ub=A, b_ub=b, bounds=bounds, method="highs")
+            out = linprog(sign * some, A_ub=A, b_ub=b, bounds=bounds, method="highs")
             assert out.success, out.message
             ends.append(sign * out.fun)
         found.append((ends[0], ends[1]))

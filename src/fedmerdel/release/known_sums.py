@@ -44,14 +44,14 @@ def known_sum(weights: FloatArray, told: FloatArray, policy: Policy) -> Known:
     return Known(weights, float(least), float(most))
 
 
-def may_be_empty(told: FloatArray, step: int, known: Sequence[Known]) -> bool:
+def may_be_empty(told: FloatArray, policy: Policy, known: Sequence[Known]) -> bool:
     """Whether all cells told as 0 may be empty, as far as a reader can tell."""
     # Slow to import, and needed at sites alone.
     from scipy.optimize import linprog
 
-    off = step / 2 if step > 1 else 0.0
+    off = policy.step / 2 if policy.step > 1 else 0.0
     at = np.flatnonzero(told)
-    bounds = [(max(told[s] - off, 0.0), told[s] + off) for s in at]
+    bounds = [(min(max(told[s] - off, policy.least), told[s]), told[s] + off) for s in at]
     # The largest cell is what the others leave.
     bounds[int(told[at].argmax())] = (0.0, float(told.sum()))
     weights = np.array([each.weights[at] for each in known]).reshape(len(known), len(at))

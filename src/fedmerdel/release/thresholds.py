@@ -120,7 +120,7 @@ class Thresholds(Mechanism):
         policy = self._coarse
         for _ in range(DOUBLINGS + 1):
             told = protect_cells(soft[None], hard[None], np.array([total]), policy)[0]
-            if not known or may_be_empty(told, policy.step, known):
+            if not known or may_be_empty(told, policy, known):
                 return np.asarray(told)
             policy = replace(policy, rounding=2 * policy.rounding)
         return np.zeros_like(soft)
