@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fedmerdel import plot
     from fedmerdel.centre.federation import Federation, merge_sites
     from fedmerdel.centre.lineage import Ancestor, Round
+    from fedmerdel.centre.missing import Missingness
     from fedmerdel.centre.origins import Join
     from fedmerdel.centre.run import run_rounds
     from fedmerdel.centre.standing import Doubt, LeftOut, LoneCluster
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from fedmerdel.estimators.starts import Stability
     from fedmerdel.fitting.history import Move
     from fedmerdel.inference.check_counts import CheckCounts
+    from fedmerdel.inference.intervals import Intervals
     from fedmerdel.keys import SigningKey, key_fingerprint
     from fedmerdel.model.broadcast import Broadcast
     from fedmerdel.model.checks import Checks, PairResidual
@@ -90,10 +92,12 @@ __all__ = [
     "Federation",
     "FileError",
     "GlobalModel",
+    "Intervals",
     "Join",
     "LeftOut",
     "LoneCluster",
     "MerDel",
+    "Missingness",
     "ModelRow",
     "ModelTable",
     "Move",
@@ -148,6 +152,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "centre.origins": ("Join",),
     "centre.run": ("run_rounds",),
+    "centre.missing": ("Missingness",),
     "centre.standing": ("Doubt", "LeftOut", "LoneCluster"),
     "centre.summaries": ("admit",),
     "errors": (
@@ -177,6 +182,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "estimators.starts": ("Stability",),
     "fitting.history": ("Move",),
     "inference.check_counts": ("CheckCounts",),
+    "inference.intervals": ("Intervals",),
     "keys": ("SigningKey", "key_fingerprint"),
     "model.broadcast": ("Broadcast",),
     "model.checks": (

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from fedmerdel.inference.check_counts import N_BINS, SURE
-from fedmerdel.model.made_up import make_up
+from fedmerdel.model.made_up import made_up
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
 N_DRAWN = 20_000
+
+AT_ONCE = 2**22
+"""Numbers that are held of drawn rows, by clusters or by variables: memory alone."""
 
 
 class Certainty(NamedTuple):
@@ -57,8 +61,8 @@ def expected_certainty(
     n_clusters = stats.n_clusters
     given_to, size, sure = np.zeros((n_clusters, n_clusters)), np.zeros(n_clusters), 0.0
     surely, histogram = np.zeros(n_clusters), np.zeros(N_BINS)
-    for rows, n_drawn in zip(site_rows, _shared_out(site_rows.sum(axis=1)), strict=True):
-        _, _, drawn, r = make_up(stats, prior, row_prior, rows, n_drawn, rng)
+    for rows, n_drawn in _parts(site_rows, max(AT_ONCE // max(stats.S.shape[1], 1), 1)):
+        _, drawn, r = made_up(stats, prior, row_prior, rows, n_drawn, rng)
         given, most = r.argmax(axis=1), r.max(axis=1)
         np.add.at(given_to, (drawn, given), 1.0)
         size += np.bincount(given, minlength=n_clusters)
@@ -70,6 +74,13 @@ def expected_certainty(
     lines = given_to / np.maximum(given_to.sum(axis=1, keepdims=True), 1.0)
     total = histogram.sum()
     return Certainty(sure / total, sure_of, lines, histogram / total)
+
+
+def _parts(site_rows: FloatArray, at_once: int) -> Iterator[tuple[FloatArray, int]]:
+    """Yield, for each site, its rows and how many to draw of it: so many at once and no more."""
+    for rows, n_drawn in zip(site_rows, _shared_out(site_rows.sum(axis=1)), strict=True):
+        for begin in range(0, n_drawn, at_once):
+            yield rows, min(at_once, n_drawn - begin)
 
 
 def _shared_out(rows: FloatArray) -> list[int]:

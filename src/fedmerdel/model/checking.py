@@ -12,7 +12,7 @@ from fedmerdel.inference.residuals import Residual, expected_pairs, pair_residua
 from fedmerdel.inference.separation import mean_posterior, relative_entropy
 from fedmerdel.model.certainty import N_DRAWN
 from fedmerdel.model.checks import N_PAIRS, Checks, PairResidual
-from fedmerdel.model.made_up import MadeUp, make_up, observed_shares
+from fedmerdel.model.made_up import MadeUp, made_up, observed_shares
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.study.conditions import condition_levels
 from fedmerdel.sums.arrays import FloatArray, IntArray
@@ -42,7 +42,7 @@ class Checked(NamedTuple):
 
 def cell_shares(stats: Sums, prior: Prior, checked: tuple[int, ...]) -> FloatArray:
     """Return the share of each cluster's rows in the cells of the paired variables: (K, C)."""
-    levels, entries = mean_levels(stats, prior), observed_shares(stats, prior).clip(max=1.0)
+    levels, entries = mean_levels(stats, prior), _entries(stats, prior)
     parts = [np.zeros((stats.n_clusters, 0))]
     for j in checked:
         at = slice(int(prior.offsets[j]), int(prior.offsets[j + 1]))
@@ -50,10 +50,14 @@ def cell_shares(stats: Sums, prior: Prior, checked: tuple[int, ...]) -> FloatArr
     return np.concatenate(parts, axis=1)
 
 
+def _entries(stats: Sums, prior: Prior) -> FloatArray:
+    return observed_shares(stats, prior.offsets).clip(max=1.0)
+
+
 def present_shares(stats: Sums, prior: Prior, codebook: Codebook) -> FloatArray:
     """Return the share of each cluster's rows that have each condition: (K, C)."""
     present = condition_levels(codebook)
-    entries = np.repeat(observed_shares(stats, prior).clip(max=1.0), codebook.n_levels, axis=1)
+    entries = np.repeat(_entries(stats, prior), codebook.n_levels, axis=1)
     return np.asarray((mean_levels(stats, prior) * entries)[:, present])
 
 
@@ -81,7 +85,7 @@ def make_checks(
     shares = expected_conditions(mean_weights(stats, prior), present)
     p_value = distance = None
     if present.shape[1] > 1 and not checked.weighted and counts.conditions.any():
-        drawn = make_up(stats, prior, row_prior, stats.T, N_DRAWN, np.random.default_rng(0))
+        drawn = made_up(stats, prior, row_prior, stats.T, N_DRAWN, np.random.default_rng(0))
         number = _number(drawn, codebook)
         test = conditions_test(counts.conditions, shares, checked.conditions_noise, number, drawn.r)
         p_value, distance = test
@@ -104,7 +108,7 @@ def _number(rows: MadeUp, codebook: Codebook) -> IntArray:
     starts = codebook.level_offsets
     for level in condition_levels(codebook):
         j = int(np.searchsorted(starts, level, side="right")) - 1
-        number += (rows.X[:, j] == level - starts[j]) & ~rows.missing[:, j]
+        number += rows.X[:, j] == level - starts[j]
     return number
 
 

@@ -100,7 +100,10 @@ class Checks:
     def verdict(self) -> str:
         """What the number of conditions says, in a sentence or two."""
         if self.p_value is None or self.distance is None:
-            return "Not known: it takes two conditions at least, and rows without weights."
+            return (
+                "Not known: it takes two conditions at least, rows without weights, and sites "
+                "that may tell how many conditions rows have."
+            )
         chance = f"p {self.p_value:.2g}" if self.p_value >= 1e-4 else "p below 0.0001"
         if self.fits:
             return f"Rows have as many conditions as rows of such clusters would have ({chance})."

@@ -1,4 +1,4 @@
-"""Rows that the model makes up as the sites have them, and given to clusters anew."""
+"""Rows that a model makes up: they stand for the sites' rows, of which the centre has none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
+from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.expectations import expectations, expected_log_weights
 from fedmerdel.sums.levels import sum_levels
 from fedmerdel.sums.predictive import draw
@@ -16,41 +16,38 @@ from fedmerdel.sums.sums import Sums
 
 
 class MadeUp(NamedTuple):
-    """Rows that are nobody's.
+    """Rows drawn from clusters.
 
     Attributes
     ----------
-    X : int64 array (N, P)
-        Their levels.
-    missing : bool array (N, P)
-        Entries that are not there.
-    drawn : int64 array (N,)
+    X : int64 array (n, P)
+        Level numbers; -1 where an entry is missing, as often as in the cluster's rows.
+    drawn : int64 array (n,)
         The cluster that each was drawn from.
-    r : float64 array (N, K)
-        The probability of each cluster, given the entries that are there.
+    r : float64 array (n, K)
+        The probability of each cluster, as a site would find it.
     """
 
     X: IntArray
-    missing: BoolArray
     drawn: IntArray
     r: FloatArray
 
 
-def observed_shares(stats: Sums, prior: Prior) -> FloatArray:
+def observed_shares(stats: Sums, offsets: IntArray) -> FloatArray:
     """Return how often each variable has an entry in each cluster: (K, P)."""
     # A cluster's counts of a variable sum to its rows with an entry.
-    return sum_levels(stats.S, prior.offsets) / np.maximum(stats.T, 1e-300)[:, None]
+    return sum_levels(stats.S, offsets) / np.maximum(stats.T, 1e-300)[:, None]
 
 
-def make_up(
+def made_up(
     stats: Sums,
     prior: Prior,
     row_prior: Prior,
-    rows: FloatArray,
+    T: FloatArray,
     n_rows: int,
     rng: np.random.Generator,
 ) -> MadeUp:
-    """Draw rows from the clusters, and give them to clusters.
+    """Draw rows from the clusters and give them to clusters.
 
     Parameters
     ----------
@@ -58,18 +55,17 @@ def make_up(
         The clusters.
     prior, row_prior : Prior
         Under which they are described, and under which rows are given to them.
-    rows : float64 array (K,)
-        How frequent they are where the rows are drawn.
+    T : float64 array (K,)
+        Rows of each cluster where these are drawn: a site's, or all.
     n_rows : int
         Rows to draw.
-    rng : numpy Generator
-        Draws them.
+    rng : Generator
+        What draws.
     """
-    X, drawn = draw(stats._replace(T=rows), prior, n_rows, rng)
+    X, drawn = draw(stats._replace(T=T), prior, n_rows, rng)
+    X[rng.random(X.shape) >= observed_shares(stats, row_prior.offsets)[drawn]] = -1
     log_levels = expectations(stats, row_prior).log_levels.T
-    log_rho = np.tile(expected_log_weights(rows, row_prior), (n_rows, 1))
-    missing = rng.random(X.shape) >= observed_shares(stats, row_prior)[drawn]
+    log_rho = np.tile(expected_log_weights(T, row_prior), (n_rows, 1))
     for j, start in enumerate(row_prior.offsets[:-1]):
-        log_rho += np.where(missing[:, j, None], 0.0, log_levels[start + X[:, j]])
-    r = np.exp(log_rho - logsumexp(log_rho, axis=1, keepdims=True))
-    return MadeUp(X, missing, drawn, r)
+        log_rho += np.where(X[:, j, None] < 0, 0.0, log_levels[start + X[:, j]])
+    return MadeUp(X, drawn, np.exp(log_rho - logsumexp(log_rho, axis=1, keepdims=True)))

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedmerdel.errors import OptionError
 from fedmerdel.plot.canvas import (
+    FAINT,
     INK,
     LINE,
     axes,
@@ -23,7 +24,7 @@ from fedmerdel.plot.canvas import (
 from fedmerdel.plot.subject import Clusters, clusters_of, names_of, needed_federation
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, on, share_colour
 from fedmerdel.study.conditions import shown_levels
-from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.arrays import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +41,8 @@ MOST_NUMBERS = 25
 
 BAR = (160.0, 7.0)
 """Points that the bar is long and high which says what the shades mean."""
+
+HATCHED = "; hatched: not measured"
 
 MEANING = {
     "prevalence": "share of the cluster's rows",
@@ -80,7 +83,8 @@ def heatmap(
     Returns
     -------
     matplotlib Axes
-        Names at the left, rows at the right.
+        Names at the left, rows at the right. A condition that was not measured in a cluster is
+        hatched there.
     """
     _check("measure", measure, get_args(Measure))
     _check("first", first, get_args(First))
@@ -97,10 +101,12 @@ def heatmap(
         LINE * len(chosen) + 0.72 * text_width(texts) + 0.9,
     )
     mesh = _shades(ax, values, measure == "ratio")
+    unmeasured = np.isnan(values)
+    _hatch(ax, unmeasured)
     lines(ax, names)
     columns(ax, texts)
     _at_right(ax, found.size, [found.sizes[k] for k in chosen])
-    _scale(ax, mesh, MEANING[measure])
+    _scale(ax, mesh, MEANING[measure], HATCHED if unmeasured.any() else "")
     return ax
 
 
@@ -151,7 +157,18 @@ def _shades(ax: Axes, values: FloatArray, ratio: bool, greatest: float = 1.0) ->
     )
 
 
-def _scale(ax: Axes, mesh: QuadMesh, meaning: str) -> None:
+def _hatch(ax: Axes, cells: BoolArray) -> None:
+    """Hatch cells that have no number: blank, they would look like 0."""
+    from matplotlib.patches import Rectangle
+
+    for line, column in np.argwhere(cells):
+        place = (column - 0.5, line - 0.5)
+        ax.add_patch(
+            Rectangle(place, 1.0, 1.0, fill=False, hatch="/////", edgecolor=FAINT, linewidth=0.0)
+        )
+
+
+def _scale(ax: Axes, mesh: QuadMesh, meaning: str, more: str = "") -> None:
     """Draw what the shades mean, above: of the same size in any figure, and part of the Axes."""
     from matplotlib.transforms import Bbox
 
@@ -166,7 +183,7 @@ def _scale(ax: Axes, mesh: QuadMesh, meaning: str) -> None:
     bar = ax.figure.colorbar(mesh, cax=place, orientation="horizontal", ticklocation="top")
     bar.outline.set_visible(False)
     place.tick_params(labelsize=7, length=2, pad=1, color=INK)
-    place.set_title(meaning, fontsize=8, loc="left", pad=3)
+    place.set_title(meaning + more, fontsize=8, loc="left", pad=3)
     if meaning == MEANING["ratio"]:
         place.minorticks_off()
         bar.set_ticks([1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8])
@@ -216,7 +233,7 @@ def _columns(found: Clusters, first: First) -> list[int]:
     """Return the levels to show in their order, as in the report."""
     shown = np.array(shown_levels(found.codebook))
     if first == "prevalent":
-        shown = shown[np.argsort(-found.profile.overall[shown], kind="stable")]
+        shown = shown[np.argsort(-found.profile.overall[shown], kind="stable")]  # nan is last
     elif first == "distinguishing":
         offsets = found.codebook.level_offsets
         told = found.profile.information(offsets)

@@ -10,7 +10,6 @@ from fedmerdel.release.known_sums import Known
 from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
-from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
 ROUNDING = 1e-12
@@ -27,10 +26,6 @@ class Exact(Mechanism):
     def protect(self, sums: Sums, people: Callable[[], People], offsets: IntArray) -> Released:
         """Return the sums."""
         return Released(sums, None)
-
-    def protect_evidence(self, nats: float) -> float:
-        """Return the number."""
-        return nats
 
     def protect_moves(self, count: Callable[[], MoveSums]) -> MoveSums | None:
         """Return all that there is to tell of moves."""
@@ -52,10 +47,6 @@ class Exact(Mechanism):
         """Return the sum."""
         return Known(weights, float(told.sum()), float(told.sum()))
 
-    def cost_bound(self, cost: float, prior: Prior) -> float:
-        """Return the cost."""
-        return cost
-
     def expected(self, released: Released, theta: Expectations, offsets: IntArray) -> Sums:
         """Return the sums."""
         return released.sums
@@ -70,7 +61,7 @@ class Exact(Mechanism):
         """Return the cells, of which all is known."""
         return cells, np.zeros_like(cells)
 
-    def elbo(self, of_sums: float, of_rows: float | None) -> float | None:
+    def elbo(self, of_sums: float) -> float | None:
         """Return the ELBO of the sums, which are those of the rows."""
         return of_sums
 
