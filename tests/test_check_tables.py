@@ -37,6 +37,7 @@ from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.review import review_tables
 from fedmerdel.release.tables import protect_cells, site_rows
 from tests.check_attacks import possible_counts
+from tests.command_line import Run, done
 from tests.page_tree import parsed
 
 POLICIES = ("opensafely", "ons", "datashield", "pcornet")
@@ -321,6 +322,30 @@ def test_the_report_says_whether_it_can_be_trusted(policy: str) -> None:
         assert len(sure.titles()) == 20
     plain = replace(model, checks=None, study=replace(study, checks=False))
     assert "Real rows were not counted" in parsed(report_page(plain)).one(id="trust").text
+
+
+@pytest.mark.parametrize("chance", [0.5, 0.001, None])
+def test_the_methods_and_describe_state_the_verdict(run: Run, chance: float | None) -> None:
+    study = study_of("none")
+    sites = [fit_site(study, table(s), site) for s, site in enumerate(("leeds", "york"))]
+    model = merge_sites(study, sites).model
+    assert model.checks is not None
+    distance = None if chance is None else 0.25
+    checks = replace(model.checks, p_value=chance, distance=distance)
+    model = replace(model, checks=checks)
+    text = model.methods_paragraph()
+    assert (checks.verdict in text) == (chance is not None)
+    assert ("could not be checked by the number" in text) == (chance is None)
+    assert f"Of the rows themselves, {100 * checks.sure:.1f} % do, in the clusters that" in text
+    assert "not checked here" not in text
+    assert "in the clusters that" not in replace(model, n_rounds=1).methods_paragraph()
+    model.save("model")
+    said = f"Checked against the rows: {checks.verdict}"
+    assert said in " ".join(done(run("describe", "model")).split())
+    plain = replace(model, checks=None, study=replace(study, checks=False))
+    assert "which was not checked here" in plain.methods_paragraph()
+    plain.save("plain")
+    assert "Checked against" not in done(run("describe", "plain"))
 
 
 def test_one_table_is_checked_by_exact_counts(tmp_path: Path) -> None:

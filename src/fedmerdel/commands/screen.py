@@ -128,6 +128,8 @@ def show_clusters(model: ModelState, clusters: Sequence[Cluster]) -> None:
             f"A count that a site told as 0 stands for {mechanism.zero}: intervals allow for it, "
             "and shares of levels are filled with what is expected of it."
         )
+    if model.checks is not None:
+        screen.print(f"Checked against the rows: {model.checks.verdict}")
 
 
 def show_lone_clusters(federation: FederationState) -> None:
