@@ -46,11 +46,13 @@ KEYS = {
 """The same in every run, so that cases are."""
 
 SHOPS: dict[str, dict[str, Any]] = {
-    "exact": {"policy": policy_named("none"), "site_shares": True},
+    "exact": {"policy": policy_named("none"), "site_shares": True, "checks": True},
     "rounded": {
         "policy": policy_named("opensafely"),
         "variable_selection": True,
         "row_id": "id",
+        "checks": True,
+        "check_pairs": ("age", "asthma"),
     },
     "signed": {
         "policy": policy_named("none"),

@@ -62,6 +62,16 @@ REASONS = {
     "release.exact.ROUNDING": ROUNDING,
     "release.cells.DUST": ROUNDING,
     "release.hidden.TINY": "so that nothing is divided by 0",
+    "release.hidden.SWEEPS": "far more than it takes: test_check_tables.py::"
+    "test_a_filled_table_keeps_its_lines_and_columns",
+    "inference.check_counts.N_BINS": SHOWN,
+    "release.thresholds.DOUBLINGS": "a bound on time: nothing is told beyond",
+    "inference.check_counts.SURE": SHOWN,
+    **{
+        f"inference.conditions.{name}": "set on some tables, measured on others: "
+        "test_fit_checks.py::test_error_rates_over_many_tables"
+        for name in ("DEGREE", "LEAST_LEFT")
+    },
     "release.hidden.OPINIONS": "test_reply_site finds fewer: the few rows of a small cluster",
     "release.bounds.FLOOR": "the kernel's, test_bounds.py",
     "centre.copies.INFORMATIVE": "a chance of equal counts by accident: test_lies.py",

@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from fedmerdel.estimators.stability import stability
     from fedmerdel.estimators.starts import Stability
     from fedmerdel.fitting.history import Move
+    from fedmerdel.inference.check_counts import CheckCounts
     from fedmerdel.inference.intervals import Intervals
     from fedmerdel.keys import SigningKey, key_fingerprint
     from fedmerdel.model.broadcast import Broadcast
+    from fedmerdel.model.checks import Checks, PairResidual
     from fedmerdel.model.describe import Cluster, ClusterLevel
     from fedmerdel.model.global_model import GlobalModel
     from fedmerdel.model.rates import Rate, Rates
@@ -75,6 +77,8 @@ __all__ = [
     "Broadcast",
     "CeilingWarning",
     "Check",
+    "CheckCounts",
+    "Checks",
     "Cluster",
     "ClusterLevel",
     "Codebook",
@@ -101,6 +105,7 @@ __all__ = [
     "OddSiteWarning",
     "OptionError",
     "OutcomeCounts",
+    "PairResidual",
     "Policy",
     "Prior",
     "RareLevelWarning",
@@ -176,9 +181,14 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "estimators.stability": ("stability",),
     "estimators.starts": ("Stability",),
     "fitting.history": ("Move",),
+    "inference.check_counts": ("CheckCounts",),
     "inference.intervals": ("Intervals",),
     "keys": ("SigningKey", "key_fingerprint"),
     "model.broadcast": ("Broadcast",),
+    "model.checks": (
+        "Checks",
+        "PairResidual",
+    ),
     "model.describe": (
         "Cluster",
         "ClusterLevel",

@@ -60,6 +60,8 @@ class Federation(FederationState):
         What the last replies reply to; None after one shot.
     names : tuple of str
         The clusters' names, "" where one has none; empty if none has any.
+    checks : Checks or None
+        Whether the clusters explain the rows; None if the study asks for no checks.
     doubts : tuple of Doubt
         What is odd about sites, compared with the others: who may be wrong, or lie.
     left_out : tuple of LeftOut
@@ -86,6 +88,7 @@ class Federation(FederationState):
             elbo=self.elbo,
             names=self.names,
             site_shares=self.site_shares if self.study.site_shares else {},
+            checks=self.checks,
         )
 
     @cached_property

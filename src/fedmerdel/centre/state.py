@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
+from fedmerdel.centre.checks import federation_checks
 from fedmerdel.centre.filling import filled_alike, filled_in_groups, filled_replies, told_alone
 from fedmerdel.centre.lineage import Ancestor, Round
 from fedmerdel.centre.origins import Join, joins
@@ -17,6 +18,7 @@ from fedmerdel.centre.rounds import UNCUT, RoundState, first_state
 from fedmerdel.centre.standing import LoneCluster
 from fedmerdel.centre.summaries import Summaries, replies_to
 from fedmerdel.model.broadcast import Broadcast, level_names
+from fedmerdel.model.checks import Checks
 from fedmerdel.model.names import checked, name_of
 from fedmerdel.model.rates import Rates
 from fedmerdel.model.state import row_prior
@@ -230,3 +232,17 @@ class FederationState:
         """How often each outcome of the study occurs in the clusters."""
         cluster = np.array([ancestor.cluster for ancestor in self.lineage])
         return outcome_rates(self.summaries, cluster, self.n_clusters)
+
+    @cached_property
+    def checks(self) -> Checks | None:
+        """Whether the clusters explain the rows; None if the study asks for no checks."""
+        cluster = np.array([ancestor.cluster for ancestor in self.lineage])
+        return federation_checks(
+            self.study,
+            self.summaries,
+            cluster,
+            self.site_rows,
+            self.sums,
+            self.prior,
+            self.row_prior,
+        )

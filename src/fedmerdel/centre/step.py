@@ -159,12 +159,20 @@ def _check_possible(reply: Reply, sent: Broadcast) -> None:
 def _check_totals(summary: SiteSummary, before: SiteSummary) -> None:
     """Refuse other totals than those that the site sent before, in whatever clusters."""
     offsets = summary.codebook.level_offsets
-    one, other = (all_cells(each.sums.total(), offsets) for each in (before, summary))
+    one, other = (_of_the_table(each, offsets) for each in (before, summary))
     if not np.allclose(one, other, rtol=DUST, atol=DUST):
         raise DataError(
             f"site {summary.site!r}: its counts don't sum to those that it sent before: if its "
             "rows have changed, take the site out first, and let it join anew"
         )
+
+
+def _of_the_table(summary: SiteSummary, offsets: IntArray) -> FloatArray:
+    """Return all counts that depend on a site's rows alone, whatever the clusters."""
+    cells, checks = all_cells(summary.sums.total(), offsets), summary.checks
+    if checks is None:
+        return cells
+    return np.concatenate([cells, checks.pairs.ravel(), checks.conditions])
 
 
 def _aligned(last: FederationState, everyone: Summaries) -> tuple[list[IntArray], IntArray]:

@@ -105,6 +105,12 @@ def check_summary(study: Study, summary: SiteSummary) -> None:
             f"{site}: its summary has other variables or outcomes than its study: let the site "
             "fit again"
         )
+    told = summary.checks and tuple(study.codebook.names[j] for j in summary.checks.checked)
+    if (told is not None) != study.checks or (told or ()) != study.checked:
+        raise DataError(
+            f"{site}: its summary has other tables to check the model with than its study asks "
+            "for: let the site fit again"
+        )
     if summary.n_components != study.n_components:
         raise DataError(
             f"{site}: its fit began with {summary.n_components} components, and the study says "

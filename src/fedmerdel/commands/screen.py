@@ -91,7 +91,12 @@ def show_review(seen: Review) -> None:
         sizes.add_row(str(size.cluster), f"{size.rows:,.0f}", f"{size.share:.1%}")
     smallest = _table("Smallest counts that are not 0", "count", "of", "level", "cluster")
     for cell in seen.smallest:
-        smallest.add_row(f"{cell.rows:,.0f}", cell.what, cell.level, str(cell.cluster))
+        smallest.add_row(
+            f"{cell.rows:,.0f}",
+            cell.what,
+            cell.level,
+            "all" if cell.cluster is None else str(cell.cluster),
+        )
     contrasts = _table("What tells clusters apart", "variable", "level", "lowest", "highest")
     for contrast in seen.contrasts[:10]:
         contrasts.add_row(
@@ -123,6 +128,8 @@ def show_clusters(model: ModelState, clusters: Sequence[Cluster]) -> None:
             f"A count that a site told as 0 stands for {mechanism.zero}: intervals allow for it, "
             "and shares of levels are filled with what is expected of it."
         )
+    if model.checks is not None:
+        screen.print(f"Checked against the rows: {model.checks.verdict}")
 
 
 def show_lone_clusters(federation: FederationState) -> None:

@@ -22,8 +22,8 @@ from fedmerdel.commands.arguments import (
 from fedmerdel.commands.screen import count, screen, show_check, show_next, show_review
 from fedmerdel.errors import DataError, FileError, OptionError, RareLevelWarning
 from fedmerdel.files import check_earlier, check_place, write_text
+from fedmerdel.inference.check_counts import SURE
 from fedmerdel.model.broadcast import Broadcast
-from fedmerdel.model.certainty import SURE
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.records.draft import UnusableError, draft_study
 from fedmerdel.release.reply import Reply, load_release

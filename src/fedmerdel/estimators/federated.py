@@ -270,6 +270,9 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         # Where the rows' site is not known, everyone's weights.
         return self.model_.sums, self.model_.row_prior
 
+    def _level_prior(self) -> Prior:
+        return self.model_.prior
+
     def _given_prior(self) -> FloatArray:
         return np.array(self.model_.study.prior)
 

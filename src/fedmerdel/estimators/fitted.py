@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,8 +11,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fedmerdel import saved
+from fedmerdel.estimators.checking import check_table
 from fedmerdel.estimators.columns import CategoricalColumns
 from fedmerdel.fitting.passes import Workers, label_rows, log_evidence, responsibilities
+from fedmerdel.model.checks import Checks
 from fedmerdel.options import thread_count
 from fedmerdel.records.encode import encode
 from fedmerdel.records.missing import check_complete
@@ -56,6 +59,35 @@ class FittedClusters(CategoricalColumns, ABC):
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean of `score_samples`; the higher the better. `y` is ignored."""
         return float(np.mean(self.score_samples(X)))
+
+    def checks(self, X: Any, *, pairs: Sequence[str] = (), sample_weight: Any = None) -> Checks:
+        """Check whether the clusters explain a table, such as that of the fit.
+
+        Parameters
+        ----------
+        X : array, pandas, polars or Arrow table, or path of a CSV or Parquet file
+            The rows.
+        pairs : sequence of str
+            Variables of which each two are looked at. Empty takes all, or as many as make
+            20,000 cells, in the order of `codebook_`.
+        sample_weight : array (N,), optional
+            Weight of each row; with weights no chances are given.
+
+        Returns
+        -------
+        Checks
+            Numbers of conditions, residuals of pairs, how sure rows are; prints as text.
+        """
+        rows = self._rows(X, sample_weight)
+        stats, row_prior = self._clusters()
+        with self._workers() as workers:
+            return check_table(
+                rows, pairs, stats, self._level_prior(), row_prior, self.codebook_, workers
+            )
+
+    def _level_prior(self) -> Prior:
+        """Return the prior under which clusters are described."""
+        return self._clusters()[1]
 
     def save(self, path: str | Path) -> None:
         """Write the model to a JSON file that people can read, without any row or label.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -14,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from fedmerdel import saved
-from fedmerdel.errors import CeilingWarning
+from fedmerdel.errors import CeilingWarning, OptionError
 from fedmerdel.estimators.fitted import FittedClusters
 from fedmerdel.estimators.one_table import one_table
 from fedmerdel.estimators.own_rows import own_intervals
@@ -23,6 +24,7 @@ from fedmerdel.fitting.history import Move
 from fedmerdel.fitting.passes import label_rows
 from fedmerdel.fitting.solution import make_problem
 from fedmerdel.inference.intervals import Intervals
+from fedmerdel.model.checks import Checks
 from fedmerdel.model.report import write_report
 from fedmerdel.options import (
     check_options,
@@ -344,12 +346,22 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         title: str | None = None,
         date: str | None = None,
         image_shape: tuple[int, int] | None = None,
+        checks: Checks | None = None,
     ) -> None:
-        """Write a page of pictures and tables of the clusters; see `GlobalModel.report`."""
+        """Write a page of pictures and tables of the clusters; see `GlobalModel.report`.
+
+        Parameters
+        ----------
+        path, title, date, image_shape
+            See `GlobalModel.report`.
+        checks : Checks, optional
+            What `checks` returned for the table, to be shown too.
+        """
         check_is_fitted(self)
-        write_report(
-            one_table(self), path, title=title, date=date, image_shape=image_shape, alone=True
-        )
+        if not isinstance(checks, Checks | None):
+            raise OptionError("checks: give what MerDel.checks returned, or leave it out")
+        model = replace(one_table(self), checks=checks)
+        write_report(model, path, title=title, date=date, image_shape=image_shape, alone=True)
 
     def _clusters(self) -> tuple[Sums, Prior]:
         return self._stats, self._prior

@@ -7,16 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedmerdel.inference.check_counts import N_BINS, SURE
 from fedmerdel.model.made_up import made_up
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
-SURE = 0.8
-"""A row with a cluster more probable than this is surely in it."""
-
 N_DRAWN = 20_000
-N_BINS = 20
 
 AT_ONCE = 2**22
 """Numbers that are held of drawn rows, by clusters or by variables: memory alone."""

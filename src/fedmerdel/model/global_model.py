@@ -72,6 +72,8 @@ class GlobalModel(ModelState, Parcel):
         The clusters' names, "" where one has none; empty if none has any.
     site_shares : dict of str to float64 array (K,)
         Share of each site's rows in each cluster, where the study says so; else empty.
+    checks : Checks or None
+        Whether the clusters explain the rows; None if the study asks for no checks.
     """
 
     NOUN: ClassVar[str] = "model"

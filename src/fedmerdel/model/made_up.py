@@ -33,6 +33,12 @@ class MadeUp(NamedTuple):
     r: FloatArray
 
 
+def observed_shares(stats: Sums, offsets: IntArray) -> FloatArray:
+    """Return how often each variable has an entry in each cluster: (K, P)."""
+    # A cluster's counts of a variable sum to its rows with an entry.
+    return sum_levels(stats.S, offsets) / np.maximum(stats.T, 1e-300)[:, None]
+
+
 def made_up(
     stats: Sums,
     prior: Prior,
@@ -57,10 +63,7 @@ def made_up(
         What draws.
     """
     X, drawn = draw(stats._replace(T=T), prior, n_rows, rng)
-    # A cluster's counts of a variable sum to its rows with an entry.
-    entries = sum_levels(stats.S, row_prior.offsets)
-    observed = entries / np.maximum(stats.T, 1e-300)[:, None]
-    X[rng.random(X.shape) >= observed[drawn]] = -1
+    X[rng.random(X.shape) >= observed_shares(stats, row_prior.offsets)[drawn]] = -1
     log_levels = expectations(stats, row_prior).log_levels.T
     log_rho = np.tile(expected_log_weights(T, row_prior), (n_rows, 1))
     for j, start in enumerate(row_prior.offsets[:-1]):

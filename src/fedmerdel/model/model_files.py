@@ -12,13 +12,16 @@ from typing import Any
 import numpy as np
 
 from fedmerdel.bundles import Files
+from fedmerdel.inference.check_counts import N_BINS
 from fedmerdel.model.broadcast import level_names
+from fedmerdel.model.checks import N_PAIRS, Checks
 from fedmerdel.model.names_file import FILE as NAMES
 from fedmerdel.model.names_file import names_for, names_text
 from fedmerdel.model.rates import Rates
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.grid import check_names, number_text, read_grid, write_grid
 from fedmerdel.release.sheets import ROWS, cluster_columns
+from fedmerdel.study.conditions import condition_levels
 from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import plain_number, plain_numbers, plain_whole
@@ -84,6 +87,7 @@ def model_document(model: ModelState) -> dict[str, Any]:
             "strength": None if prior.strength is None else prior.strength.tolist(),
             "floor": prior.floor,
         },
+        **({} if model.checks is None else {"checks": model.checks.to_dict()}),
     }
 
 
@@ -133,6 +137,8 @@ def read_model(content: dict[str, Any], files: Files) -> dict[str, Any]:
             site: plain_numbers(shares) for site, shares in content["site_shares"].items()
         },
     }
+    if "checks" in content:
+        fields["checks"] = Checks.from_dict(content["checks"])
     for site in content["site_shares"]:
         check_site_name(site)
     _check(study, sums, prior, fields)
@@ -158,7 +164,24 @@ def _check(study: Study, sums: Sums, prior: Prior, fields: dict[str, Any]) -> No
         and set(fields["selected"]) <= set(study.codebook.names)
         and set(fields["outcomes"]) == set(study.outcomes)
         and all(len(rates.clusters) == K for rates in fields["outcomes"].values())
+        and _checks_fit(fields.get("checks"), study, K)
         and min(sums.T.min(), sums.S.min(), fields["rows"].min()) >= 0
     )
     if not fits:
         raise ValueError("parts don't fit each other")
+
+
+def _checks_fit(checks: Checks | None, study: Study, n_clusters: int) -> bool:
+    """Whether these are checks of such a model."""
+    if checks is None:
+        return not study.checks
+    n_conditions, names = len(condition_levels(study.codebook)), set(study.checked)
+    return (
+        study.checks
+        and len(checks.conditions) == len(checks.expected_conditions) == n_conditions + 1
+        and len(checks.mean_posterior) == n_clusters
+        and len(checks.certainty) == N_BINS
+        and len(checks.pairs) <= min(checks.n_pairs, N_PAIRS)
+        and {name for pair in checks.pairs for name in (pair.first, pair.second)} <= names
+        and (checks.p_value is None) == (checks.distance is None)
+    )

@@ -11,7 +11,8 @@ from importlib.metadata import version
 
 import numpy as np
 
-from fedmerdel.model.certainty import SURE, Certainty
+from fedmerdel.inference.check_counts import SURE
+from fedmerdel.model.certainty import Certainty
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
 
@@ -44,7 +45,7 @@ def methods_paragraph(model: ModelState, sure: Certainty, alone: bool = False) -
     parts = [
         *(_one_table(model) if alone else _study(model)),
         *_clusters(model),
-        *_certainty(sure),
+        *_certainty(model, sure),
         *_outcomes(model),
         f"Reference: {PAPER}",
     ]
@@ -138,13 +139,26 @@ def _of_what(model: ModelState) -> str:
     return "of the released counts, not of the rows" if changed else "of all rows"
 
 
-def _certainty(sure: Certainty) -> Iterator[str]:
+def _certainty(model: ModelState, sure: Certainty) -> Iterator[str]:
+    checks = model.checks
     yield (
         f"Of rows drawn from the model, with entries missing as often as in the tables, "
         f"{_percent(sure.sure)} belong to a cluster with a probability above {SURE}; this is what "
-        "the model expects, and was not measured on rows. That variables are independent within "
-        "a cluster is an assumption, which was not checked here."
+        f"the model expects{', and was not measured on rows' if checks is None else ''}."
     )
+    assumed = "That variables are independent within a cluster is an assumption"
+    if checks is None:
+        yield f"{assumed}, which was not checked here."
+        return
+    local = model.n_sites > 1 and not model.n_rounds
+    yield (
+        f"Of the rows themselves, {_percent(checks.sure)} do"
+        f"{', in the clusters that their own site had found' if local else ''}."
+    )
+    if checks.fits is None:
+        yield f"{assumed}; it could not be checked by the number of conditions that rows have."
+    else:
+        yield f"{assumed}, checked by the number of conditions that rows have. {checks.verdict}"
 
 
 def _outcomes(model: ModelState) -> Iterator[str]:

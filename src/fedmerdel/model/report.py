@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from fedmerdel.files import write_text
-from fedmerdel.model.certainty import SURE, Certainty, expected_certainty
+from fedmerdel.inference.check_counts import SURE
+from fedmerdel.model.certainty import Certainty, expected_certainty
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.paragraph import methods_paragraph
+from fedmerdel.model.report_checks import trust
 from fedmerdel.model.report_clusters import cards, images, outcomes
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
@@ -101,6 +103,7 @@ def model_content(
         "cards": cards(model, clusters),
         "outcomes": outcomes(model, clusters),
         "certainty": _certainty(model, sure, clusters),
+        "trust": trust(model, sure, clusters),
         "selection": _selection(model),
         "images": images(model, image_shape),
         "smallest": mechanism_for(model.study.policy).smallest,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.model.certainty import SURE, expected_certainty
+from fedmerdel.inference.check_counts import SURE
+from fedmerdel.model.certainty import expected_certainty
 from fedmerdel.plot.canvas import (
     INK,
     LINE,

@@ -35,6 +35,13 @@ def all_cells(sums: Sums, offsets: IntArray) -> FloatArray:
     return np.concatenate(parts)
 
 
+def checked_totals(sums: Sums, offsets: IntArray, checked: tuple[int, ...]) -> FloatArray:
+    """Return the rows of a site in each cell of the variables that are paired."""
+    total = sums.total()
+    parts = [with_missing(total.T, total.S[:, offsets[j] : offsets[j + 1]])[0] for j in checked]
+    return np.concatenate([np.zeros(0), *parts])
+
+
 def wrong_arrays(arrays: Mapping[str, tuple[FloatArray, tuple[int, ...]]]) -> str | None:
     """Return the first array of another shape than it should have, or not finite, or None."""
     for name, (array, shape) in arrays.items():

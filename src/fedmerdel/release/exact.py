@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from fedmerdel.release.known_sums import Known
 from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
@@ -30,6 +31,22 @@ class Exact(Mechanism):
         """Return all that there is to tell of moves."""
         return count()
 
+    def protect_histogram(
+        self, soft: FloatArray, hard: FloatArray, total: float, known: Sequence[Known] = ()
+    ) -> FloatArray:
+        """Return the cells."""
+        return soft
+
+    def protect_pair(
+        self, soft: FloatArray, hard: FloatArray, lines: FloatArray, columns: FloatArray
+    ) -> FloatArray:
+        """Return the table."""
+        return soft
+
+    def known_sum(self, weights: FloatArray, told: FloatArray) -> Known:
+        """Return the sum."""
+        return Known(weights, float(told.sum()), float(told.sum()))
+
     def expected(self, released: Released, theta: Expectations, offsets: IntArray) -> Sums:
         """Return the sums."""
         return released.sums
@@ -37,6 +54,12 @@ class Exact(Mechanism):
     def possible(self, cells: FloatArray, rest: int | None) -> tuple[FloatArray, FloatArray]:
         """Return the cells, as the fewest and as the most."""
         return cells, cells
+
+    def expected_cells(
+        self, cells: FloatArray, mean: FloatArray, *, coarse: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the cells, of which all is known."""
+        return cells, np.zeros_like(cells)
 
     def elbo(self, of_sums: float) -> float | None:
         """Return the ELBO of the sums, which are those of the rows."""

@@ -38,6 +38,9 @@ OPINIONS = 5
 TILTS = 10
 """Steps to the tilt that makes expected rows sum to those that there are: they settle in fewer."""
 
+SWEEPS = 20
+"""Over lines and columns, until a filled table sums to both again: far more than it takes."""
+
 
 def expected_below(mean: FloatArray, limit: int) -> FloatArray:
     """Return ``E[X | X < limit]`` of a Poisson count with this mean."""
@@ -81,6 +84,39 @@ def filled(stats: Sums, rest: int, theta: Expectations, offsets: IntArray, polic
         _exchange(S[:, at], given[:, at], rest)
         _exchange(S[:, at], lost[:, at], None)
     return stats._replace(T=T, S=S)
+
+
+def filled_table(
+    cells: FloatArray, mean: FloatArray, policy: Policy
+) -> tuple[FloatArray, FloatArray]:
+    """Return a site's table with hidden cells as expected, and the variance of each cell.
+
+    Parameters
+    ----------
+    cells : float64 array
+        As released; all 0 if nothing was told, which is then as expected.
+    mean : float64 array
+        Rows that are expected in each.
+    policy : Policy
+        Under which it was released: steps and threshold.
+    """
+    if not cells.any():
+        return mean, np.zeros_like(mean)
+    hidden = cells == 0
+    filling = np.where(hidden, expected_below(mean, policy.least), 0.0)
+    found, largest = cells + filling, np.unravel_index(int(cells.argmax()), cells.shape)
+    # Of a count that may be anywhere in a range: its width squared, over twelve.
+    width = np.where(hidden, np.minimum(2 * filling, policy.least), policy.step)
+    if cells.ndim == 1:
+        found[largest] = max(found[largest] - filling.sum(), found[largest] / 2)
+    else:
+        # Lines and columns are known, so what one cell hides has moved others as far.
+        for _ in range(SWEEPS):
+            for axis in (0, 1):
+                sums = np.maximum(found.sum(axis=axis, keepdims=True), TINY)
+                found *= cells.sum(axis=axis, keepdims=True) / sums
+        width[:] = width.max()
+    return found, np.asarray(width**2 / 12)
 
 
 def _shared(total: FloatArray, own: FloatArray, mean: FloatArray, limit: int) -> FloatArray:

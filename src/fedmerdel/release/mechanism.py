@@ -8,12 +8,13 @@ this in words. Nobody else asks which mechanism it is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import log
 from typing import NamedTuple
 
 import numpy as np
 
+from fedmerdel.release.known_sums import Known
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.halves import FirstHalves
@@ -102,6 +103,48 @@ class Mechanism(ABC):
     def protect_moves(self, count: Callable[[], MoveSums]) -> MoveSums | None:
         """Return what may be told of moves, counted only if anything may."""
 
+    @abstractmethod
+    def protect_histogram(
+        self, soft: FloatArray, hard: FloatArray, total: float, known: Sequence[Known] = ()
+    ) -> FloatArray:
+        """Return the cells of all rows of a site that may leave, or zeros if none may.
+
+        Parameters
+        ----------
+        soft, hard : float64 arrays
+            Rows in each cell, with their weights, and each counted whole.
+        total : float
+            Released rows of the site.
+        known : sequence of Known
+            Sums over the cells that follow from other counts.
+        """
+
+    @abstractmethod
+    def protect_pair(
+        self, soft: FloatArray, hard: FloatArray, lines: FloatArray, columns: FloatArray
+    ) -> FloatArray:
+        """Return the table of two variables that may leave, or zeros if it can't be made.
+
+        Parameters
+        ----------
+        soft, hard : float64 arrays (C, D)
+            Rows of a site in each cell, with their weights, and each counted whole.
+        lines, columns : float64 arrays (C,) and (D,)
+            Released totals of the two variables.
+        """
+
+    @abstractmethod
+    def known_sum(self, weights: FloatArray, told: FloatArray) -> Known:
+        """Return what counts that were told sum to, as a reader knows it.
+
+        Parameters
+        ----------
+        weights : float64 array
+            What a row in each cell of a histogram adds to the same sum.
+        told : float64 array
+            The counts, as released.
+        """
+
     # At the centre.
 
     @abstractmethod
@@ -128,6 +171,22 @@ class Mechanism(ABC):
             The cells that the rows of each cluster fall into, as released.
         rest : int or None
             The cluster that is what the others leave.
+        """
+
+    @abstractmethod
+    def expected_cells(
+        self, cells: FloatArray, mean: FloatArray, *, coarse: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what a table of a whole site stands for, and the variance of that.
+
+        Parameters
+        ----------
+        cells : float64 array
+            As released.
+        mean : float64 array
+            Rows that are expected in each cell.
+        coarse : bool
+            Whether it is a histogram.
         """
 
     @abstractmethod

@@ -17,6 +17,14 @@ REPLY = (
     "reply.json is how well the clusters explain all rows of the site, as one number."
 )
 
+CHECKS = (
+    "Tables of the whole site, with which the model is checked: rows by their number of "
+    "conditions, by how sure their cluster is, and by their most probable cluster (own, and the "
+    "sum of its probabilities, belonging); and rows by two variables at a time. A table of two "
+    "variables sums to the site's rows at each level of both, and is the same in every release. "
+    "One of zeros alone could not be made to add up, and tells nothing."
+)
+
 REPLY_COLUMNS = (
     " Column cost is what the rows would lose without the cluster, and column blur how blurred "
     "the border between its halves is, in the same unit."
@@ -35,6 +43,7 @@ def checkers_note(
     rest: int | None,
     reply: bool = False,
     moves: bool = False,
+    checks: bool = False,
 ) -> str:
     """Return the text of ``README.txt``.
 
@@ -48,8 +57,8 @@ def checkers_note(
         The file that says all this too.
     rest : int or None
         The cluster that is what the others leave of the site's totals.
-    reply, moves : bool
-        Whether it replies to a broadcast, and tells of moves.
+    reply, moves, checks : bool
+        Whether it replies to a broadcast, tells of moves, and has tables to check the model with.
     """
     title = f"{'Reply' if reply else 'Summary'} of site {site!r} for a federated cluster analysis"
     rows, T = count_text(sums.T.sum()), sums.T
@@ -91,6 +100,8 @@ def checkers_note(
                 "what is missing to counts.csv is the other half.",
             ),
         )
+    if checks:
+        files.insert(len(files) - 1, ("checks.csv", CHECKS))
     parts = [
         title + "\n" + "=" * len(title),
         _wrap(

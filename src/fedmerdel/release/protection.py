@@ -8,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fedmerdel.errors import DataError
+from fedmerdel.inference.check_counts import CheckCounts
 from fedmerdel.release.account import Account, Changes, release_cost
 from fedmerdel.release.cells import DUST, all_cells
+from fedmerdel.release.check_tables import check_cells, protect_checks
 from fedmerdel.release.mechanism import People, Released
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.study.policy import Policy
@@ -29,11 +31,14 @@ class Protected(NamedTuple):
         The account to release.
     changes : Changes
         The exact account, which stays at the site.
+    checks : CheckCounts or None
+        Tables of the whole site that may leave, where the study asks for them.
     """
 
     released: Released
     account: Account
     changes: Changes
+    checks: CheckCounts | None = None
 
 
 def protect(
@@ -45,6 +50,7 @@ def protect(
     absorbed: int = 0,
     drop_silent: bool = False,
     cost_so_far: float = 0.0,
+    checks: tuple[CheckCounts, Callable[[], CheckCounts]] | None = None,
 ) -> Protected:
     """Return the numbers that may leave.
 
@@ -64,6 +70,8 @@ def protect(
         Leave out clusters of which nothing is told; they count as absorbed.
     cost_so_far : float
         Nats of ELBO that this cost.
+    checks : tuple of CheckCounts and callable, optional
+        Tables of the whole site, where the study asks for them, and who counts the people there.
 
     Raises
     ------
@@ -78,6 +86,10 @@ def protect(
         )
     leaves = mechanism.protect(sums, people, prior.offsets)
     released = leaves.sums
+    tables = None
+    if checks is not None:
+        counts, in_people = checks
+        tables = protect_checks(counts, in_people(), leaves, prior.offsets, mechanism)
     cost = release_cost(sums, released, prior) + cost_so_far
     before, after = (all_cells(each, prior.offsets) for each in (sums, released))
     changed = np.abs(before - after)
@@ -87,6 +99,10 @@ def protect(
         absorbed += released.n_clusters - len(told)
         leaves = leaves.take(told)
         after = all_cells(leaves.sums, prior.offsets)
+        if tables is not None:
+            tables = tables._replace(own=tables.own[told], belonging=tables.belonging[told])
+    if tables is not None:
+        after = np.concatenate([after, check_cells(tables)])
     account = Account(
         policy=policy.name,
         threshold=policy.threshold,
@@ -105,4 +121,4 @@ def protect(
         cost=cost,
         cost_per_row=cost / float(sums.T.sum()),
     )
-    return Protected(leaves, account, changes)
+    return Protected(leaves, account, changes, tables)

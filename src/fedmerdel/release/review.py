@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedmerdel.release.cells import missing_counts
+from fedmerdel.release.check_sheet import BELONGING, sheet_rows
 from fedmerdel.release.note import count_text
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
@@ -23,11 +24,11 @@ class ClusterSize:
 
 @dataclass(frozen=True)
 class Cell:
-    """One count: what it counts, in which cluster, and the count."""
+    """One count: what it counts, in which cluster (None: the whole site), and the count."""
 
     what: str
     level: str
-    cluster: int
+    cluster: int | None
     rows: float
 
 
@@ -94,6 +95,7 @@ def review_tables(summary: SiteSummary, n_smallest: int = 10) -> Review:
         ("rows that they stand for", count_text(summary.n_rows)),
         ("variables", str(len(summary.codebook.variables))),
         ("outcomes", ", ".join(summary.sums.outcomes) or "none"),
+        *_checks(summary),
         ("policy", f"{account.policy}, {mechanism.rule}"),
         ("counts told or implied", str(account.n_cells)),
         ("of these 0", f"{account.n_zero} ({mechanism.zero})"),
@@ -110,6 +112,31 @@ def review_tables(summary: SiteSummary, n_smallest: int = 10) -> Review:
     return Review(facts, sizes, smallest, _contrasts(summary))
 
 
+def _checks(summary: SiteSummary) -> list[tuple[str, str]]:
+    if summary.checks is None:
+        return []
+    n = len(summary.checks.checked)
+    return [
+        (
+            "tables to check the model with",
+            f"{n * (n - 1) // 2} of two variables of the whole site, and histograms of conditions "
+            "and certainty",
+        )
+    ]
+
+
+def _check_cells(summary: SiteSummary) -> list[Cell]:
+    if summary.checks is None:
+        return []
+    return [
+        Cell(
+            " and ".join(filter(None, (what, other))), ", ".join(filter(None, (level, at))), None, n
+        )
+        for (what, level, other, at), n in sheet_rows(summary.codebook, summary.checks)
+        if what != BELONGING
+    ]
+
+
 def _cells(summary: SiteSummary) -> list[Cell]:
     T, S = summary.sums.T, summary.sums.S
     cells = [Cell("all rows", "", k, float(rows)) for k, rows in enumerate(T)]
@@ -123,7 +150,7 @@ def _cells(summary: SiteSummary) -> list[Cell]:
     for name, outcome in summary.sums.outcomes.items():
         for level, counts in zip(("no", "yes", "(missing)"), outcome.cells(T).T, strict=True):
             cells += [Cell(name, level, k, float(n)) for k, n in enumerate(counts)]
-    return cells
+    return cells + _check_cells(summary)
 
 
 def _contrasts(summary: SiteSummary) -> list[Contrast]:

@@ -10,10 +10,13 @@ import numpy as np
 
 from fedmerdel.bundles import Files
 from fedmerdel.errors import DataError, FileError
+from fedmerdel.inference.check_counts import CheckCounts
 from fedmerdel.parcels import Parcel
 from fedmerdel.release.account import Account
 from fedmerdel.release.bounds import Unknown, impossible_overlap, unknown
 from fedmerdel.release.cells import DUST, all_cells, wrong_arrays
+from fedmerdel.release.check_sheet import CHECKS, checks_sheet, read_checks
+from fedmerdel.release.check_tables import check_cells, impossible_checks
 from fedmerdel.release.mechanism import Mechanism, MoveSums, Released
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.note import checkers_note
@@ -29,6 +32,7 @@ from fedmerdel.release.sheets import (
     read_overlap,
 )
 from fedmerdel.study.codebook import UNSEEN, Codebook, check_seen
+from fedmerdel.study.conditions import condition_levels
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
 from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.sums.arrays import FloatArray
@@ -64,6 +68,8 @@ class SiteSummary(Parcel):
         What disclosure control did.
     codebook : Codebook
         The study's variables and levels.
+    checks : CheckCounts or None
+        Tables of the whole site with which the model is checked, where the study asks for them.
 
     Raises
     ------
@@ -77,7 +83,7 @@ class SiteSummary(Parcel):
     DOCUMENT: ClassVar[str] = "summary.json"
     NEEDED: ClassVar[tuple[str, ...]] = (COUNTS, OVERLAP)
     KEEPS: ClassVar[dict[str, str]] = {"site": "another site", "study_hash": "another study"}
-    OPTIONAL: ClassVar[tuple[str, ...]] = (OUTCOMES, "README.txt")
+    OPTIONAL: ClassVar[tuple[str, ...]] = (OUTCOMES, CHECKS, "README.txt")
 
     COMPLETE: ClassVar[bool] = False
     """Whether clusters of which nothing is told are there too, with no rows."""
@@ -105,6 +111,7 @@ class SiteSummary(Parcel):
     selected: tuple[str, ...] | None = None
     account: Account
     codebook: Codebook = field(repr=False)
+    checks: CheckCounts | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse impossible numbers."""
@@ -159,6 +166,8 @@ class SiteSummary(Parcel):
         }
         if sums.outcomes:
             texts[OUTCOMES] = outcomes_sheet(sums.outcomes, n_clusters)
+        if self.checks is not None:
+            texts[CHECKS] = checks_sheet(self.codebook, self.checks)
         texts |= self._more_sheets()
         texts["README.txt"] = checkers_note(
             sums,
@@ -169,6 +178,7 @@ class SiteSummary(Parcel):
             study_hash=self.study_hash,
             document=self.DOCUMENT,
             rest=self.rest,
+            checks=self.checks is not None,
             **self._noted(),
         )
         document = self._document_bytes(self._document())
@@ -178,7 +188,10 @@ class SiteSummary(Parcel):
     def _from_made_files(cls, files: Files) -> Self:
         """Read what `_made_files` returned."""
         document = cls._read_document(files)
-        if set(document) != set(cls.ENTRIES):
+        # Only where the study asks for checks, so that others are read as they always were.
+        absent = "checked" not in document
+        checked = document.pop("checked", None)
+        if set(document) != set(cls.ENTRIES) or not (absent or isinstance(checked, list)):
             raise FileError(
                 f"file {cls.DOCUMENT!r} must have the entries {', '.join(cls.ENTRIES)}, only"
             )
@@ -203,16 +216,22 @@ class SiteSummary(Parcel):
         selected = document.pop("selected")
         T, S = read_counts(COUNTS, files[COUNTS], n_clusters, codebook)
         outcomes = read_outcomes(files.get(OUTCOMES), document.pop("outcomes"), n_clusters)
+        checks = read_checks(files.get(CHECKS), checked, n_clusters, codebook)
         single, Q = read_overlap(files[OVERLAP], cls._single_names(files), n_clusters)
         return cls(
             sums=Sums(T, S, single["h"], Q, outcomes),
             selected=None if selected is None else tuple(selected),
             account=account,
             codebook=codebook,
+            checks=checks,
             **cls._more_fields(document, files, single, codebook),
         )
 
     def _document(self) -> dict[str, Any]:
+        names = self.codebook.names
+        checked = (
+            {} if self.checks is None else {"checked": [names[j] for j in self.checks.checked]}
+        )
         return {
             "study_hash": self.study_hash,
             "site": self.site,
@@ -224,6 +243,7 @@ class SiteSummary(Parcel):
             "outcomes": list(self.sums.outcomes),
             "disclosure": self.account.to_dict(),
             "codebook": self.codebook.to_dict(),
+            **checked,
         }
 
     # What a reply has besides: nothing here.
@@ -300,7 +320,10 @@ class SiteSummary(Parcel):
             known = counts.observed
             if np.any(known > T + slack) or np.any(counts.positive > known + slack):
                 return f"outcome {name!r} has more rows than there are"
-        return None
+        if self.checks is None:
+            return None
+        present = tuple(condition_levels(self.codebook))
+        return impossible_checks(self.checks, self.sums, offsets, present)
 
     def _broken(self) -> str | None:
         """Return where the numbers break the policy that the account names, or None."""
@@ -311,6 +334,7 @@ class SiteSummary(Parcel):
         return (
             mechanism.broken(all_cells(self.sums, self.codebook.level_offsets), self.moves)
             or mechanism.broken(all_cells(self.sums.total(), self.codebook.level_offsets), None)
+            or (mechanism.broken(check_cells(self.checks), None) if self.checks else None)
             or impossible_overlap(self.sums, self.unknown)
         )
 

@@ -9,13 +9,15 @@ to learn from outside knowledge is on the page "What leaves a site" of the docum
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from fedmerdel.release.cells import with_missing
-from fedmerdel.release.hidden import filled
+from fedmerdel.release.hidden import filled, filled_table
+from fedmerdel.release.known_sums import Known, known_sum, may_be_empty
 from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
 from fedmerdel.release.nats import entropy_bound, overlap_bound
 from fedmerdel.release.tables import (
@@ -26,10 +28,13 @@ from fedmerdel.release.tables import (
     protect_table,
     site_rows,
 )
-from fedmerdel.study.policy import Policy
+from fedmerdel.study.policy import CUSTOM, Policy
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.sums import OutcomeCounts, Sums
+
+DOUBLINGS = 5
+"""Of the step of a histogram, before nothing of it is told."""
 
 
 class Thresholds(Mechanism):
@@ -101,6 +106,39 @@ class Thresholds(Mechanism):
         """
         return None
 
+    def protect_histogram(
+        self, soft: FloatArray, hard: FloatArray, total: float, known: Sequence[Known] = ()
+    ) -> FloatArray:
+        """Return cells in steps of the smallest count, or so large that hidden ones stay hidden."""
+        policy = self._coarse
+        for _ in range(DOUBLINGS + 1):
+            told = protect_cells(soft[None], hard[None], np.array([total]), policy)[0]
+            if not known or may_be_empty(told, policy, known):
+                return np.asarray(told)
+            policy = replace(policy, rounding=2 * policy.rounding)
+        return np.zeros_like(soft)
+
+    def protect_pair(
+        self, soft: FloatArray, hard: FloatArray, lines: FloatArray, columns: FloatArray
+    ) -> FloatArray:
+        """Return cells that are 0 or at least the smallest, and sum to the totals both ways."""
+        policy = self.policy
+        table = protect_table(soft, hard, lines, columns, int(lines.argmax()), policy)
+        if table is None:
+            turned = protect_table(soft.T, hard.T, columns, lines, int(columns.argmax()), policy)
+            table = np.zeros_like(soft) if turned is None else turned.T
+        return table
+
+    def known_sum(self, weights: FloatArray, told: FloatArray) -> Known:
+        """Return the sum, as far as rounding and hiding leave it known."""
+        return known_sum(weights, told, self.policy)
+
+    @property
+    def _coarse(self) -> Policy:
+        """The policy of histograms: the same, in steps of its smallest count."""
+        policy = self.policy
+        return Policy(CUSTOM, policy.threshold, policy.smallest, policy.source)
+
     def expected(self, released: Released, theta: Expectations, offsets: IntArray) -> Sums:
         """Return the sums with hidden counts filled with what is expected of them."""
         assert released.rest is not None
@@ -139,6 +177,18 @@ class Thresholds(Mechanism):
         more = above.sum(axis=1, keepdims=True) - above + moved
         fewer = below.sum(axis=1, keepdims=True) - below + moved
         return np.where(leaves, more, below), np.where(leaves, fewer, above)
+
+    def expected_cells(
+        self, cells: FloatArray, mean: FloatArray, *, coarse: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the cells with hidden ones as expected; rounding makes them vary."""
+        policy = self._coarse if coarse else self.policy
+        for _ in range(DOUBLINGS if coarse else 0):
+            others = np.delete(cells, int(cells.argmax()))
+            if not others.any() or np.any(others % (2 * policy.step)):
+                break
+            policy = replace(policy, rounding=2 * policy.step)  # as it must have been told
+        return filled_table(cells, mean, policy)
 
     def elbo(self, of_sums: float) -> float | None:
         """Return that it is not known: changed counts tell little of it.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedmerdel.report.colours import CYCLE
 
 FloatArray = NDArray[np.float64]
-INK, FAINT, BLUE = "#1a1a1a", "#c9d1d9", CYCLE[0]
+INK, FAINT, BLUE, MARK = "#1a1a1a", "#c9d1d9", CYCLE[0], "#d55e00"
 
 
 class Node(NamedTuple):
@@ -148,6 +148,39 @@ def histogram(shares: Sequence[float], name: str) -> Markup:
             "</title></rect>"
         )
     return _svg(wide, high, parts, "histogram", f"rows by {name}")
+
+
+def compared(
+    real: Sequence[float], expected: Sequence[float], ticks: Sequence[str], name: str
+) -> Markup:
+    """Return bars of shares of real rows, and lines across where the model expects them."""
+    wide, high, left, bottom = 640.0, 200.0, 60.0, 40.0
+    most, base = max(*real, *expected, 1e-12), high - bottom
+    step = (wide - left - 15) / len(real)
+    parts = [
+        f'<path d="M{left} 15V{base}H{wide - 15}" fill="none" stroke="{FAINT}"/>',
+        f'<text class="tick" x="{left - 6}" y="22" text-anchor="end">{100 * most:.3g} %</text>',
+        f'<text class="tick" x="{left - 6}" y="{base}" text-anchor="end">0 %</text>',
+        f'<text x="{(left + wide - 15) / 2:.0f}" y="{high - 4}" text-anchor="middle">'
+        f"{escape(name)}</text>",
+    ]
+    every = -(-len(real) // 20)
+    for at, (share, mean, tick) in enumerate(zip(real, expected, ticks, strict=True)):
+        x, tall, line = left + at * step, *((base - 15) * each / most for each in (share, mean))
+        told = f"{tick}: {100 * share:.1f} % of rows, {100 * mean:.1f} % expected"
+        parts.append(
+            f"<g><title>{escape(told)}</title>"
+            f'<rect x="{x + 1:.1f}" y="{base - tall:.1f}" width="{step - 2:.1f}" '
+            f'height="{tall:.1f}" fill="{BLUE}"/>'
+            f'<path d="M{x:.1f} {base - line:.1f}h{step:.1f}" stroke="{MARK}" stroke-width="3"/>'
+            "</g>"
+        )
+        if at % every == 0:
+            parts.append(
+                f'<text class="tick" x="{x + step / 2:.1f}" y="{base + 14}" text-anchor="middle">'
+                f"{escape(tick)}</text>"
+            )
+    return _svg(wide, high, parts, "compared", f"rows by {name}, and as the model expects them")
 
 
 def intervals(

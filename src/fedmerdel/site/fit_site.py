@@ -18,6 +18,7 @@ from fedmerdel.release.mechanism import People
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.protection import protect
 from fedmerdel.release.summary import SiteSummary, selected_names
+from fedmerdel.site.check_rows import study_checks
 from fedmerdel.site.local_fit import LocalFit, count_fit, fit_in_batches
 from fedmerdel.site.people import count_outcomes, count_people
 from fedmerdel.site.release import Release, summary_fields
@@ -156,6 +157,7 @@ def release_fit(
         absorbed=absorbed,
         drop_silent=True,
         cost_so_far=best - elbo(fitted.sums, prior) if absorbed else 0.0,
+        checks=study_checks(study, rows, fitted.theta, workers),
     )
     selected = selected_names(study.codebook, prior.inclusion)
     summary = SiteSummary(**summary_fields(study, site, protected, selected))

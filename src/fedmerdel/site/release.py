@@ -55,4 +55,5 @@ def summary_fields(
         "selected": selected,
         "account": protected.account,
         "codebook": study.codebook,
+        "checks": protected.checks,
     }

@@ -17,6 +17,7 @@ from fedmerdel.release.mechanism import MoveSums, People
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.protection import protect
 from fedmerdel.release.reply import Reply
+from fedmerdel.site.check_rows import study_checks
 from fedmerdel.site.local_fit import count_clusters
 from fedmerdel.site.people import count_outcomes, count_people
 from fedmerdel.site.release import Release, summary_fields
@@ -118,7 +119,8 @@ def release_reply(
     def people() -> People:
         return count_people(rows, theta, outcomes, workers)
 
-    protected = protect(sums, people, prior, study.policy)
+    checks = study_checks(study, rows, theta, workers)
+    protected = protect(sums, people, prior, study.policy, checks=checks)
     reply = Reply(
         **summary_fields(study, site, protected, broadcast.selected),
         broadcast=broadcast.hash,

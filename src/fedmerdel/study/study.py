@@ -15,6 +15,7 @@ from fedmerdel.errors import DataError, OptionError
 from fedmerdel.files import check_earlier, check_place, write_text
 from fedmerdel.study.codebook import UNSEEN, Codebook, Missing, check_no_missing_level, check_seen
 from fedmerdel.study.level_prior import checked_alpha, checked_prior, chosen_way
+from fedmerdel.study.pairs import check_paired, paired_names
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
 from fedmerdel.study.site_keys import checked_keys
 from fedmerdel.study.study_file import FORMAT, SECTION_OF, is_study, read_study, study_bytes
@@ -77,6 +78,12 @@ class Study:
         Broadcasts that a site replies to at most, after its first release.
     site_shares : bool, default=False
         Whether the model that sites get tells the share of each site's rows in each cluster.
+    checks : bool, default=False
+        Whether sites tell tables of all their rows with which the model is checked: numbers of
+        conditions, how sure rows are, and rows by two variables at a time; see `Checks`.
+    check_pairs : sequence of str, default=()
+        Variables of which each two are told then. Empty takes all, or as many as make 20,000
+        cells, in the order of the codebook.
     outcomes : sequence of str, default=()
         Columns counted in each cluster, but not used to find the clusters.
     row_id : str or None, default=None
@@ -117,6 +124,8 @@ class Study:
     policy: Policy = POLICIES["opensafely"]
     rounds: int = 0
     site_shares: bool = False
+    checks: bool = False
+    check_pairs: tuple[str, ...] = ()
     outcomes: tuple[str, ...] = ()
     row_id: str | None = None
     weight: str | None = None
@@ -140,7 +149,7 @@ class Study:
         _choice("missing", self.missing, MISSING_WAYS)
         self._set("codebook", self._checked_codebook())
         self._set("alpha", checked_alpha(self.alpha))
-        for field in ("variable_selection", "site_shares"):
+        for field in ("variable_selection", "site_shares", "checks"):
             if not isinstance(getattr(self, field), bool):
                 raise OptionError(f"{field}: give true or false")
         way = chosen_way(self.prior, self.recipe, self.variable_selection)
@@ -154,6 +163,8 @@ class Study:
                 "numbers of your own"
             )
         self._set("outcomes", _names("outcomes", self.outcomes))
+        self._set("check_pairs", _names("check_pairs", self.check_pairs))
+        check_paired(self.codebook, self.checks, self.check_pairs)
         for field in ("row_id", "weight"):
             if getattr(self, field) is not None:
                 _check_text(field, getattr(self, field))
@@ -190,6 +201,8 @@ class Study:
             "weight": self.weight,
             "seed": self.seed,
         }
+        if self.checks:
+            content["checks"] = list(self.checked)
         if self.site_keys:  # without keys, a study has the hash that it had before there were any
             content["keys"] = [self.centre_key, dict(self.site_keys)]
         # ASCII and sorted, with Python's shortest text of each float: the same anywhere.
@@ -200,6 +213,11 @@ class Study:
     def n_components(self) -> int:
         """Components of the prior at every site, which are the most clusters that it finds."""
         return component_count(self.max_clusters, self.recipe)
+
+    @property
+    def checked(self) -> tuple[str, ...]:
+        """Variables of which each two are told, where the study asks for checks."""
+        return paired_names(self.codebook, self.check_pairs) if self.checks else ()
 
     def label(self, variable: str) -> str:
         """Return what people call a variable: its label, or its name if it has none."""

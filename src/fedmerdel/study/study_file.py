@@ -29,7 +29,10 @@ KEYS: dict[str, tuple[str, ...]] = {
         *("max_clusters", "recipe", "laps", "merge_criterion"),
         *("alpha", "prior", "variable_selection", "missing"),
     ),
-    "disclosure": ("policy", "threshold", "rounding", "source", "rounds", "site_shares"),
+    "disclosure": (
+        *("policy", "threshold", "rounding", "source"),
+        *("rounds", "site_shares", "checks", "check_pairs"),
+    ),
     "table": ("row_id", "weight", "outcomes"),
     "keys": ("centre", "sites"),
     "variable": ("name", "label", "kind", "levels"),
@@ -87,7 +90,7 @@ def read_study(content: bytes, where: str) -> dict[str, Any]:
     if arguments.get("laps") == NEVER:
         arguments["laps"] = None
     disclosure = document["disclosure"]
-    for key in ("rounds", "site_shares"):
+    for key in ("rounds", "site_shares", "checks", "check_pairs"):
         if key in disclosure:
             arguments[key] = disclosure.pop(key)
     for key, field in (("centre", "centre_key"), ("sites", "site_keys")):

@@ -67,6 +67,14 @@ _WORDS: dict[str, str] = {
         "Whether the model that sites get tells the share of each site's rows in each cluster: "
         "true or false (usual)."
     ),
+    "checks": (
+        "Whether sites tell tables of all their rows with which the model is checked: true or "
+        "false (usual)."
+    ),
+    "check_pairs": (
+        "Variables of which each two are told as a table then. Usual: [], the first ones, which "
+        "are all unless there are many."
+    ),
     "row_id": "Column that says which row is which. It never leaves a site. Leave out if none.",
     "weight": (
         "Column of row weights, such as survey weights; all sites have it. Leave out if none."
