@@ -78,7 +78,7 @@ def outcomes(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str,
     """Return a chart of each outcome: its rate in every cluster."""
     texts = [model.name(cluster.number) for cluster in clusters]
     found = []
-    for name, (each, overall) in model.outcomes.items():
+    for name, (each, overall, _) in model.outcomes.items():
         chart = intervals(texts, [(r.share, r.low, r.high) for r in each], overall.share)
         found.append({"name": name, "chart": chart, "overall": overall})
     return found

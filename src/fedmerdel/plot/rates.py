@@ -38,7 +38,7 @@ def outcomes(model: Any, outcome: str, ax: Axes | None = None) -> Axes:
     if outcome not in found.study.outcomes:
         known = ", ".join(map(repr, found.study.outcomes)) or "none"
         raise OptionError(f"outcome: {outcome!r} is not in the study, which has {known}")
-    each, overall = found.outcomes[outcome]
+    each, overall, _ = found.outcomes[outcome]
     names = names_of(found)
     ax = axes(ax, 4.0 + text_width(names), LINE * len(names) + 0.7)
     at = np.arange(len(names))

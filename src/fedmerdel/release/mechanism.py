@@ -119,8 +119,8 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def possible(self, cells: FloatArray, rest: int | None) -> tuple[FloatArray, FloatArray]:
-        """Return the fewest and the most rows that may be behind each of a cluster's cells.
+    def variance(self, cells: FloatArray, rest: int | None) -> FloatArray:
+        """Return the variance that protection adds to each of the clusters' cells.
 
         Parameters
         ----------
