@@ -20,7 +20,16 @@ import fedmerdel
 
 HOME = Path(fedmerdel.__file__).parent
 TESTS = Path(__file__).parent
-LOOKED_AT = ("sums", "fitting", "centre", "release", "site", "estimators", "options.py")
+LOOKED_AT = (
+    "sums",
+    "fitting",
+    "centre",
+    "inference",
+    "release",
+    "site",
+    "estimators",
+    "options.py",
+)
 
 PAPER = "the paper's, appendix "
 ROUNDING = "rounding: far below anything that counts, far above the last digit"
@@ -71,6 +80,13 @@ REASONS = {
             "MORE_EMPTY",
         )
     },
+    **{
+        f"centre.doubts.{name}": "set on drawn rates, measured on others: "
+        "test_odd_sites.py::test_honest_rates_are_hardly_ever_odd"
+        for name in ("FAR", "SPREAD")
+    },
+    "inference.margins.DUST": ROUNDING,
+    "inference.outlying.TO_DEVIATION": "1 over the upper quartile of a normal variable",
     **{
         f"centre.doubts.{name}": "a bound on time: who judges, not how"
         for name in ("EACH_ALONE", "PARTS", "JUDGES")

@@ -81,7 +81,10 @@ def test_making_room_ends_where_a_step_takes_nothing() -> None:
 
 
 def test_without_a_threshold_cells_are_rounded_to_nothing_below_half_a_step() -> None:
-    assert release([30.0, 2.4, 2.6], custom_policy(0, 5)) == [30.0, 0.0, 5.0]
+    people = [30.0, 3.0, 3.0]
+    assert release([30.0, 2.4, 2.6], custom_policy(0, 5), people) == [30.0, 0.0, 5.0]
+    # Two people of weight 3 each are two people.
+    assert release([30.0, 6.0, 0.0], custom_policy(0, 5), [30.0, 2.0, 0.0]) == [35.0, 0.0, 0.0]
 
 
 def test_a_missing_cell_of_dust_is_none() -> None:

@@ -27,6 +27,7 @@ from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.names import changed
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
+from fedmerdel.report.page import check_page_size
 from fedmerdel.study.study import Study, check_is_study
 from fedmerdel.sums.components import used_up
 from fedmerdel.sums.search import Search
@@ -199,6 +200,7 @@ class Federation(FederationState):
 
         It holds the released counts of every site: show it to those who may see these.
         """
+        check_page_size(self.n_clusters, self.sums.S.shape[1])  # before doubts are looked for
         write_report(
             self,
             self.model,
@@ -222,7 +224,7 @@ class Federation(FederationState):
         path : str or Path
             Where. An earlier federation there is replaced, whole or not at all.
         replace : bool
-            Replace also one that has sites, or names of clusters, which this one has not.
+            Replace also one that has sites, rounds, or names of clusters, which this one has not.
         key : SigningKey, optional
             The centre's secret key, which signs both parts; needed if the study lists keys.
         """

@@ -58,13 +58,14 @@ def save_federation(
 ) -> None:
     """Write the folder, with its model, whole or not at all.
 
-    An earlier one there is replaced; one with other sites, or with names that this one lacks,
-    only if it is asked for. What the centre sends out is signed with its key, if there is one.
+    An earlier one there is replaced; one with other sites, more rounds, or names that this one
+    lacks, only if it is asked for. What the centre sends out is signed with its key, if there is
+    one.
     """
     check_signer(key, federation.study.centre_key, "the centre")
     check_centre_place(path)
     if not replace:
-        check_kept(federation.sites, federation.names, path)
+        check_kept(federation.sites, federation.names, len(federation.record), path)
     with suppress(OSError):  # said in one line by what follows
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     with replacement(path, "folder") as part:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedmerdel.inference.confusion import Confusion
-from fedmerdel.inference.corrected import EDGE, SiteSums, corrected
+from fedmerdel.inference.corrected import SiteSums, corrected, effective_rows
 from fedmerdel.inference.equality import heterogeneity
 from fedmerdel.model.rates import Rate, Rates, rate
 from fedmerdel.release.mechanism import Released
@@ -86,25 +86,22 @@ def outcome_rates(counting: Counting) -> dict[str, Rates]:
     for name in counting.sites[0].summary.sums.outcomes:
         sites = site_sums(counting, name)
         estimate = corrected(sites, counting.weights)
-        each = [
-            rate(float(mean), float(variance))
-            for mean, variance in zip(
-                estimate.mean[:, 0], np.diag(estimate.covariance), strict=True
-            )
-        ]
-        found[name] = Rates(tuple(each), _overall(sites), estimate.covariance)
+        share, variance = estimate.mean[:, 0], np.diag(estimate.covariance)
+        found[name] = Rates(_rates(share, variance), _overall(sites), estimate.covariance)
     return found
 
 
-def rates_at_sites(counting: Counting) -> dict[str, list[list[Rate]]]:
+def rates_at_sites(counting: Counting) -> dict[str, list[tuple[Rate, ...]]]:
     """Return the rate of each outcome at each site in each cluster; nan where none is known."""
     return {
-        name: [
-            [rate(float(mean), float(variance)) for mean, variance in zip(*each, strict=True)]
-            for each in _at_each(counting, name)
-        ]
+        name: [_rates(*each) for each in _at_each(counting, name)]
         for name in counting.sites[0].summary.sums.outcomes
     }
+
+
+def _rates(share: FloatArray, variance: FloatArray) -> tuple[Rate, ...]:
+    rows = effective_rows(share, variance)
+    return tuple(rate(float(each), float(of)) for each, of in zip(share, rows, strict=True))
 
 
 def site_tests(counting: Counting, name: str) -> tuple[SiteTest, ...]:
@@ -158,14 +155,14 @@ def _shares(counting: Counting, cells: list[FloatArray], told: list[FloatArray])
 
 def _overall(sites: list[SiteSums]) -> Rate:
     with_it, total = np.sum([site.sums.sum(axis=0) for site in sites], axis=0)
-    if not total:
+    if not total > 0:
         return rate(float("nan"), 0.0)
     share = float(np.clip(with_it / total, 0.0, 1.0))
-    near = min(max(share, EDGE), 1 - EDGE)
     # What is hidden in one cluster is told in another: over clusters, totals are rounded once.
     spread = np.sum([site.variance.min(axis=0) for site in sites], axis=0)
-    blurred = (spread[0] * (1 - 2 * share) + spread[1] * share**2) / total**2
-    return rate(share, near * (1 - near) / float(total) + max(float(blurred), 0.0))
+    blurred = max(spread[0] * (1 - 2 * share) + spread[1] * share**2, 0.0) / total**2
+    sure = effective_rows(np.array(share), np.array(share * (1 - share) / total + blurred))
+    return rate(share, min(float(sure), float(total)))
 
 
 def _at_each(counting: Counting, name: str) -> list[tuple[FloatArray, FloatArray]]:

@@ -28,7 +28,9 @@ from fedmerdel.centre.summaries import (
     replies_to,
 )
 from fedmerdel.errors import DataError
+from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.names import carried
+from fedmerdel.release.bounds import impossible_clusters
 from fedmerdel.release.cells import all_cells
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
@@ -138,21 +140,31 @@ def _check_replies(last: FederationState, sent: Summaries) -> None:
                 "site reply to this one, or step from the state that sent it"
             )
         if isinstance(summary, Reply):
-            _check_totals(summary, before.get(summary.site))
+            _check_possible(summary, last.broadcast)
+        if summary.site in before:
+            _check_totals(summary, before[summary.site])
     if not any(replies_to(summary, last.broadcast) for summary in sent):
         raise DataError("no site has replied to this broadcast: let sites reply to it first")
 
 
-def _check_totals(reply: Reply, before: SiteSummary | None) -> None:
-    """Refuse other totals than the site sent before."""
-    offsets = reply.codebook.level_offsets
-    if before is not None:
-        one, other = (all_cells(each.sums.total(), offsets) for each in (before, reply))
-        if not np.allclose(one, other, rtol=DUST, atol=DUST):
-            raise DataError(
-                f"site {reply.site!r}: its counts don't sum to those that it sent before: if its "
-                "rows have changed, take the site out first, and let it join anew"
-            )
+def _check_possible(reply: Reply, sent: Broadcast) -> None:
+    """Refuse counts that no rows have in these clusters."""
+    if impossible_clusters(reply.sums, sent.clusters, reply.unknown):
+        raise DataError(
+            f"site {reply.site!r}: its counts don't fit the clusters that were sent: let the site "
+            "reply again"
+        )
+
+
+def _check_totals(summary: SiteSummary, before: SiteSummary) -> None:
+    """Refuse other totals than those that the site sent before, in whatever clusters."""
+    offsets = summary.codebook.level_offsets
+    one, other = (all_cells(each.sums.total(), offsets) for each in (before, summary))
+    if not np.allclose(one, other, rtol=DUST, atol=DUST):
+        raise DataError(
+            f"site {summary.site!r}: its counts don't sum to those that it sent before: if its "
+            "rows have changed, take the site out first, and let it join anew"
+        )
 
 
 def _aligned(last: FederationState, everyone: Summaries) -> tuple[list[IntArray], IntArray]:

@@ -76,6 +76,12 @@ class Estimate(NamedTuple):
     rows: FloatArray
 
 
+def effective_rows(share: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return how many rows, surely assigned, would leave a share as open as it is."""
+    near = np.clip(share, EDGE, 1 - EDGE)  # as where its variance was computed
+    return np.asarray(near * (1 - near) / np.maximum(variance, 1e-300))
+
+
 Moments = Callable[[FloatArray], FloatArray]
 """From the means (K, Q) to the second moments (K, Q + 1, Q + 1), the last number being 1."""
 

@@ -19,6 +19,7 @@ from fedmerdel.model.rates import Rates
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.grid import check_names, number_text, read_grid, write_grid
 from fedmerdel.release.sheets import ROWS, cluster_columns
+from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import plain_number, plain_numbers, plain_whole
 from fedmerdel.sums.prior import Prior
@@ -132,6 +133,8 @@ def read_model(content: dict[str, Any], files: Files) -> dict[str, Any]:
             site: plain_numbers(shares) for site, shares in content["site_shares"].items()
         },
     }
+    for site in content["site_shares"]:
+        check_site_name(site)
     _check(study, sums, prior, fields)
     if NAMES in files:
         fields["names"] = names_for(K, NAMES, files[NAMES])

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betaincinv
 
-from fedmerdel.inference.corrected import EDGE
 from fedmerdel.sums.arrays import FloatArray, plain_number, plain_numbers
 
 INTERVAL = 0.95
@@ -79,20 +78,18 @@ class Rates(NamedTuple):
         return cls(clusters, _rate(content["all"]), covariance)
 
 
-def rate(share: float, variance: float) -> Rate:
-    """Return a rate with the interval of a Beta posterior that has this variance.
+def rate(share: float, rows: float) -> Rate:
+    """Return a rate with the interval that so many rows leave, surely assigned (Beta posterior).
 
     Parameters
     ----------
     share : float
         The rate; nan is not known.
-    variance : float
-        Of it; that of a rate nearer than `EDGE` to 0 or 1 was computed there.
+    rows : float
+        As many as would leave the rate as open as it is.
     """
-    if isnan(share) or not variance > 0:
+    if isnan(share):
         return Rate(share, 0.0, 1.0)
-    near = min(max(share, EDGE), 1 - EDGE)
-    rows = near * (1 - near) / variance
     without, with_it = (1 - share) * rows + 0.5, share * rows + 0.5
     low, high = betaincinv(with_it, without, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2])
     return Rate(share, float(low), float(high))

@@ -18,7 +18,7 @@ from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.report.charts import bars, histogram
 from fedmerdel.report.heat import heat_data
-from fedmerdel.report.page import check_page_place, render
+from fedmerdel.report.page import check_page_place, check_page_size, render
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.components import used_up
 
@@ -88,6 +88,7 @@ def model_content(
     alone : bool
         Whether it is of one table, fitted without a study.
     """
+    check_page_size(model.n_clusters, len(model.prior.eps))
     clusters = describe(model)
     sure = expected_certainty(model.sums, model.prior, model.row_prior, site_rows)
     return {

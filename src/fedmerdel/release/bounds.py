@@ -11,6 +11,8 @@ With shares r of rows that weigh w, ``f(x) = -x ln x`` and N the weight of all r
 4. ``-h_k <= sum_l Q_kl``: for each row Q_kl has ``r_k ln(1 + r_l / r_k)``, and the product of
    ``1 + r_l / r_k`` over all l is at least ``1 + (1 - r_k) / r_k = 1 / r_k``.
 
+Counts of rows that were given to clusters also keep the bound of `inference.margins`.
+
 The cost of a deletion is ``sum w ln(1 - r_k) <= N ln(1 - T_k / N)``, again by concavity, and the
 blur of two halves is their Q. All that is generous here is what a policy leaves unknown.
 """
@@ -22,9 +24,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import entr
 
+from fedmerdel.inference.margins import misfits
 from fedmerdel.release.cells import DUST
 from fedmerdel.release.mechanism import Mechanism, MoveSums
 from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.sums import Sums
 
 FLOOR = -700.0
@@ -116,3 +120,11 @@ def impossible_moves(sums: Sums, moves: MoveSums) -> str | None:
     if np.any(cost > most + dust) or np.any(cost < total * FLOOR - dust):
         return "cost is not what the rows of its cluster allow"
     return None
+
+
+def impossible_clusters(sums: Sums, theta: Expectations, left: Unknown) -> bool:
+    """Whether no rows, given to these clusters, have these counts in them.
+
+    Nothing is impossible where counts were changed: many small changes may add up to much.
+    """
+    return left.rows == 0 and bool(misfits(sums, theta).any())

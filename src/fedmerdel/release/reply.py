@@ -42,6 +42,10 @@ class Reply(SiteSummary):
     VERSION: ClassVar[int] = 4
     COMPLETE: ClassVar[bool] = True
     DOCUMENT: ClassVar[str] = "reply.json"
+    KEEPS: ClassVar[dict[str, str]] = {
+        **SiteSummary.KEEPS,
+        "broadcast": "counts of another round",
+    }
     OPTIONAL: ClassVar[tuple[str, ...]] = (*SiteSummary.OPTIONAL, HALVES)
     ENTRIES: ClassVar[dict[str, type | tuple[type, ...]]] = {
         **SiteSummary.ENTRIES,

@@ -153,7 +153,6 @@ def _released(
     key = signer(site.key, site.study.key_of(site.name), f"site {site.name!r}")
     if site.agreed is None or site.ledger is None:
         return make(open_site_table(site.table)).signed(key)
-    # Of the bytes before they are read: rows that change meanwhile are another table's.
     digest = table_digest(site.table)
     opened = open_site_table(site.table)
 
@@ -178,6 +177,12 @@ def _released(
     # Before the work, and once more when it is written down: another process may be at work.
     check_release(site.ledger.entries(), entry(None), *limits)
     released = make(opened).signed(key)
+    # Rows that changed meanwhile are not those that are written down.
+    if table_digest(site.table) != digest:
+        raise DataError(
+            f"table {site.table.name!r} changed while it was read: nothing leaves; try again "
+            "once nobody writes to it"
+        )
     site.ledger.add(entry(released), *limits)
     return released
 
