@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fedmerdel.centre.lineage import Ancestor, Round
     from fedmerdel.centre.missing import Missingness
     from fedmerdel.centre.origins import Join
+    from fedmerdel.centre.outcomes import SiteTest
     from fedmerdel.centre.run import run_rounds
     from fedmerdel.centre.standing import Doubt, LeftOut, LoneCluster
     from fedmerdel.centre.summaries import admit
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from fedmerdel.estimators.stability import stability
     from fedmerdel.estimators.starts import Stability
     from fedmerdel.fitting.history import Move
+    from fedmerdel.inference.equality import OutcomeTest, PairTest
     from fedmerdel.keys import SigningKey, key_fingerprint
     from fedmerdel.model.broadcast import Broadcast
     from fedmerdel.model.describe import Cluster, ClusterLevel
@@ -99,6 +101,8 @@ __all__ = [
     "OddSiteWarning",
     "OptionError",
     "OutcomeCounts",
+    "OutcomeTest",
+    "PairTest",
     "Policy",
     "Prior",
     "RareLevelWarning",
@@ -111,6 +115,7 @@ __all__ = [
     "Site",
     "SiteFile",
     "SiteSummary",
+    "SiteTest",
     "Stability",
     "Study",
     "Sums",
@@ -144,6 +149,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Round",
     ),
     "centre.origins": ("Join",),
+    "centre.outcomes": ("SiteTest",),
     "centre.run": ("run_rounds",),
     "centre.missing": ("Missingness",),
     "centre.standing": ("Doubt", "LeftOut", "LoneCluster"),
@@ -174,6 +180,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "estimators.stability": ("stability",),
     "estimators.starts": ("Stability",),
     "fitting.history": ("Move",),
+    "inference.equality": ("OutcomeTest", "PairTest"),
     "keys": ("SigningKey", "key_fingerprint"),
     "model.broadcast": ("Broadcast",),
     "model.describe": (

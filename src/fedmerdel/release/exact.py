@@ -34,6 +34,10 @@ class Exact(Mechanism):
         """Return the sums."""
         return released.sums
 
+    def possible(self, cells: FloatArray, rest: int | None) -> tuple[FloatArray, FloatArray]:
+        """Return the cells, as the fewest and as the most."""
+        return cells, cells
+
     def variance(self, cells: FloatArray, rest: int | None) -> FloatArray:
         """Return that there is none."""
         return np.zeros_like(cells)

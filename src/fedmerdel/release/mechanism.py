@@ -119,8 +119,8 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def variance(self, cells: FloatArray, rest: int | None) -> FloatArray:
-        """Return the variance that protection adds to each of the clusters' cells.
+    def possible(self, cells: FloatArray, rest: int | None) -> tuple[FloatArray, FloatArray]:
+        """Return the fewest and the most rows that may be behind each of a cluster's cells.
 
         Parameters
         ----------
@@ -128,6 +128,16 @@ class Mechanism(ABC):
             The cells that the rows of each cluster fall into, as released.
         rest : int or None
             The cluster that is what the others leave.
+        """
+
+    @abstractmethod
+    def variance(self, cells: FloatArray, rest: int | None) -> FloatArray:
+        """Return the variance that protection adds to each of the clusters' cells, as a rule.
+
+        Parameters
+        ----------
+        cells, rest
+            As of `possible`, which says how far it may be at worst.
         """
 
     @abstractmethod

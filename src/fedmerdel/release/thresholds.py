@@ -106,6 +106,40 @@ class Thresholds(Mechanism):
         assert released.rest is not None
         return filled(released.sums, released.rest, theta, offsets, self.policy)
 
+    def possible(self, cells: FloatArray, rest: int | None) -> tuple[FloatArray, FloatArray]:
+        """Return what rounding, raising, hiding and adding up leave possible.
+
+        Sums of responsibilities may lie between whole numbers, and here they are taken as rows:
+        a hidden cell may hold a part of a row more.
+        """
+        totals = cells.sum(axis=0, keepdims=True)
+        below, above = self._slack(cells, furthest(self.policy))
+        total_below, total_above = self._slack(totals, self._raised)
+        others = np.arange(len(cells)) != rest
+        least, most = cells - below, cells + above
+        if rest is not None:
+            least[rest] = cells[rest] - total_below[0] - above[others].sum(axis=0)
+            most[rest] = cells[rest] + total_above[0] + below[others].sum(axis=0)
+        return least.clip(min=0.0), np.maximum(most, 0.0)
+
+    @property
+    def _raised(self) -> float:
+        # A count just over the threshold is raised to the smallest one.
+        return max(self.policy.step / 2, float(self.smallest - self.policy.threshold))
+
+    def _slack(self, cells: FloatArray, moved: float) -> tuple[FloatArray, FloatArray]:
+        """Return how many rows fewer and more may be behind cells that were moved by so many."""
+        hidden = cells == 0
+        above = np.where(hidden, max(self.smallest - 1.0, moved), moved)
+        below = np.where(hidden, 0.0, moved)
+        # One cell is what the others leave of the rounded rows: the largest, or one so near to it
+        # that rounding of all others may have put another before it.
+        largest = cells.max(axis=1, keepdims=True)
+        leaves = ~hidden & (cells >= largest - 2 * moved - below.sum(axis=1, keepdims=True))
+        more = above.sum(axis=1, keepdims=True) - above + moved
+        fewer = below.sum(axis=1, keepdims=True) - below + moved
+        return np.where(leaves, more, below), np.where(leaves, fewer, above)
+
     def variance(self, cells: FloatArray, rest: int | None) -> FloatArray:
         """Return that of rounding, and of counts under the smallest where a cell is hidden.
 
