@@ -81,6 +81,8 @@ class Rates(NamedTuple):
 def rate(share: float, rows: float) -> Rate:
     """Return a rate with the interval that so many rows leave, surely assigned (Beta posterior).
 
+    Near 0 and 1 the posterior's interval leaves out the share itself; it is widened to hold it.
+
     Parameters
     ----------
     share : float
@@ -92,7 +94,7 @@ def rate(share: float, rows: float) -> Rate:
         return Rate(share, 0.0, 1.0)
     without, with_it = (1 - share) * rows + 0.5, share * rows + 0.5
     low, high = betaincinv(with_it, without, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2])
-    return Rate(share, float(low), float(high))
+    return Rate(share, min(float(low), share), max(float(high), share))
 
 
 def _listed(rate: Rate) -> list[float | None]:
