@@ -96,6 +96,16 @@ REASONS = {
         for name in ("FAR", "SPREAD")
     },
     "inference.margins.DUST": ROUNDING,
+    "inference.corrected.STEPS": "they settle: test_outcome_rates.py, against the closed form",
+    "inference.corrected.EDGE": "so that a rate of 0 or 1 has a variance: test_outcome_rates.py",
+    "inference.corrected.SINGULAR": ROUNDING,
+    "inference.corrected.OPEN": "a weak prior: test_outcome_rates.py, against the closed form",
+    **{
+        f"inference.confusion.{name}": "rows drawn: test_outcome_rates.py, against all rows"
+        for name in ("LEAST_DRAWN", "MOST_DRAWN", "DRAWN")
+    },
+    "centre.outcomes.NO_ROWS": SHOWN,
+    "centre.doubts.Z": "the normal distribution's",
     "inference.outlying.TO_DEVIATION": "1 over the upper quartile of a normal variable",
     **{
         f"centre.doubts.{name}": "a bound on time: who judges, not how"

@@ -10,6 +10,8 @@ import pytest
 from scipy.stats import beta
 
 from fedmerdel.centre.federation import Federation, merge_sites
+from fedmerdel.centre.outcomes import site_sums
+from fedmerdel.inference.corrected import corrected, effective_rows
 from fedmerdel.model.describe import Cluster
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.study.codebook import Codebook, Variable
@@ -213,20 +215,34 @@ def test_other_variables_of_two_levels_are_no_conditions(levels: tuple[str, str]
     assert counted(*both) == pytest.approx(1.5 / 5)
 
 
-def test_outcome_rates_have_beta_intervals(rows: Rows, described: tuple[Cluster, ...]) -> None:
+def test_outcome_rates_have_beta_intervals(
+    rows: Rows, federation: Federation, described: tuple[Cluster, ...]
+) -> None:
+    """Of as many rows as leave them so open; corrected, so farther from the mean than counted."""
+    sites, weights = site_sums(federation.counting, "death"), federation.counting.weights
+    estimate = corrected(sites, weights)
+    counted = np.sum([site.sums for site in sites], axis=0)
+    everyone = rows.death[rows.death >= 0].mean()
     for cluster in described:
-        inside = rows.label == own_label(cluster.number)
+        k = cluster.number
+        inside = rows.label == own_label(k)
         known = inside & (rows.death >= 0)
         dead, total = np.sum(rows.death[known]), np.sum(known)
+        np.testing.assert_allclose(counted[k], [dead, total])
         rate = cluster.outcomes["death"]
-        assert rate.share == pytest.approx(dead / total)
-        interval = beta.interval(0.95, dead + 0.5, total - dead + 0.5)
-        assert (rate.low, rate.high) == pytest.approx(interval, rel=1e-9)
-        assert rate.low < rate.share < rate.high
-    # Nobody knows: no share, and an interval of nearly everything.
+        assert rate.share == pytest.approx(estimate.mean[k, 0])
+        assert rate.share == pytest.approx(dead / total, abs=0.05)
+        assert abs(rate.share - everyone) > abs(dead / total - everyone)
+        n = effective_rows(estimate.mean[k], estimate.covariance[k, k])[0]
+        assert n < total
+        interval = beta.interval(0.95, rate.share * n + 0.5, (1 - rate.share) * n + 0.5)
+        wanted = (min(interval[0], rate.share), max(interval[1], rate.share))
+        assert (rate.low, rate.high) == pytest.approx(wanted, rel=1e-9)
+        assert rate.low <= rate.share < rate.high
+    # Nobody knows: no share, and an interval of everything.
     unknown = described[0].outcomes["fall"]
     assert np.isnan(unknown.share)
-    assert (unknown.low, unknown.high) == pytest.approx(beta.interval(0.95, 0.5, 0.5))
+    assert (unknown.low, unknown.high) == (0.0, 1.0)
 
 
 def test_shares_of_each_site(described: tuple[Cluster, ...]) -> None:

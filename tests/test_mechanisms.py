@@ -91,7 +91,16 @@ def test_named_policies_but_none_are_kept_by_thresholds() -> None:
 
 def test_both_have_every_side() -> None:
     asked = Mechanism.__abstractmethods__
-    assert {"too_small", "protect", "expected", "possible", "broken", "rule", "done"} < asked
+    assert {
+        "too_small",
+        "protect",
+        "expected",
+        "possible",
+        "variance",
+        "broken",
+        "rule",
+        "done",
+    } < asked
     for kind in (Exact, Thresholds):
         assert not kind.__abstractmethods__
         # They say themselves what they do: nothing is inherited but what a 0 stands for.
@@ -219,6 +228,22 @@ def test_the_true_counts_are_among_those_that_are_possible(
             assert np.all(behind <= most + 1e-9)
         if isinstance(mechanism, Exact):
             np.testing.assert_array_equal(least, most)
+
+
+@policies
+def test_what_is_rounded_or_hidden_is_spread_evenly(policy: Policy) -> None:
+    mechanism = mechanism_for(policy)
+    cells = np.array([[400.0, 0.0], [60.0, 30.0], [0.0, 50.0]])
+    found = mechanism.variance(cells, 0)
+    if isinstance(mechanism, Exact):
+        assert not found.any()
+        return
+    even = {True: policy.smallest**2 / 12, False: policy.step**2 / 12}
+    np.testing.assert_allclose(found[1:], np.vectorize(even.get)(cells[1:] == 0))
+    # The rest has what the others lose and gain.
+    np.testing.assert_allclose(
+        found[0], [even[False] * 2 + even[True], even[True] + 2 * even[False]]
+    )
 
 
 @policies

@@ -334,7 +334,7 @@ def test_formats_of_before_and_of_later_are_refused(
     travelled: Sent, kind: type[Parcel], tmp_path: Path
 ) -> None:
     assert (SiteSummary.VERSION, Reply.VERSION) == (6, 4)
-    assert (Broadcast.VERSION, GlobalModel.VERSION) == (2, 3)
+    assert (Broadcast.VERSION, GlobalModel.VERSION) == (2, 4)
     parcel = travelled.parcel(kind)
     for version in (*range(kind.VERSION), kind.VERSION + 1, None, "3", [3]):
         files = with_version(parcel, version)

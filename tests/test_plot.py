@@ -15,6 +15,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.text import Text
 
@@ -24,6 +25,8 @@ from fedmerdel import (
     GlobalModel,
     MerDel,
     OptionError,
+    Rate,
+    Rates,
     Round,
     plot,
     simulate,
@@ -50,6 +53,12 @@ def one_table() -> MerDel:
 def cells(ax: Axes) -> np.ndarray:
     (mesh,) = [part for part in ax.collections if isinstance(part, QuadMesh)]
     return np.asarray(mesh.get_array())
+
+
+def kind_of(line: Line2D) -> str:
+    """Return the mark of a line's points, or - if it has none."""
+    mark = str(line.get_marker())
+    return mark if mark in ("o", ">") else "-"
 
 
 def at_left(ax: Axes) -> list[str]:
@@ -126,15 +135,42 @@ def test_sites_show_the_share_of_each_sites_rows(size: tuple[int, int]) -> None:
 def test_outcomes_show_rates_and_intervals(size: tuple[int, int]) -> None:
     model = made(*size)
     ax = plot.outcomes(model, "death")
-    each, overall = model.outcomes["death"]
-    points, dashed = ax.lines
-    np.testing.assert_array_equal(points.get_xdata(), [rate.share for rate in each])
+    each, overall, _ = model.outcomes["death"]
+    points, *arrows, dashed = sorted(ax.lines, key=lambda line: "o>-".index(kind_of(line)))
+    end = ax.get_xlim()[1]
+    shown = [rate.share if rate.share <= end else np.nan for rate in each]
+    np.testing.assert_array_equal(points.get_xdata(), shown)
+    cut = [k for k, rate in enumerate(each) if rate.high > end]
+    assert [list(line.get_ydata()) for line in arrows] == ([cut] if cut else [])
     assert set(dashed.get_xdata()) == {overall.share}
     assert dashed.get_linestyle() == "--"
     (spans,) = [part for part in ax.collections if isinstance(part, LineCollection)]
     ends = np.array([segment[:, 0] for segment in spans.get_segments()])
-    np.testing.assert_array_equal(ends, [(rate.low, rate.high) for rate in each])
+    wanted = [(min(rate.low, end), min(rate.high, end)) for rate in each]
+    np.testing.assert_array_equal(ends, wanted)
     assert at_left(ax) == [f"cluster {k}" for k in range(size[0])]
+
+
+def test_a_tiny_cluster_does_not_spoil_the_axis_of_rates() -> None:
+    """It is cut there with an arrow; of 1 % of the rows, or alone, it is not."""
+    model = made(3, 1).model
+    _, overall, covariance = model.outcomes["death"]
+    rates = (Rate(0.05, 0.04, 0.06), Rate(0.1, 0.08, 0.12), Rate(0.5, 0.01, 1.0))
+    outcomes = {"death": Rates(rates, replace(overall, share=0.07), covariance)}
+
+    def drawn(T: list[float]) -> Axes:
+        sums = model.sums._replace(T=np.array(T))
+        return plot.outcomes(replace(model, sums=sums, outcomes=outcomes), "death")
+
+    ax = drawn([600.0, 396.0, 4.0])
+    assert ax.get_xlim() == (0.0, pytest.approx(1.05 * 0.12))
+    (arrow,) = [line for line in ax.lines if kind_of(line) == ">"]
+    assert (list(arrow.get_xdata()), list(arrow.get_ydata())) == ([ax.get_xlim()[1]], [2])
+    (points,) = [line for line in ax.lines if kind_of(line) == "o"]
+    np.testing.assert_array_equal(points.get_xdata(), [0.05, 0.1, np.nan])
+    whole = drawn([600.0, 390.0, 10.0])
+    assert whole.get_xlim() == (0.0, 1.0)
+    assert all(kind_of(line) != ">" for line in whole.lines)
 
 
 @pytest.mark.parametrize("size", [*SIZES[:3], (60, 40)])

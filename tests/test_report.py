@@ -152,8 +152,7 @@ def test_the_card_of_each_cluster(shown: Shown) -> None:
 
 def test_the_sites_on_each_card(shown: Shown) -> None:
     federation, page = shown.federation, shown.page
-    cluster = np.array([a.cluster for a in federation.lineage])
-    rates = rates_at_sites(federation.summaries, cluster, federation.n_clusters)
+    rates = rates_at_sites(federation.counting)
     for k, card in enumerate(page.all("article")):
         head, *lines = card.one("details").tables()[0]
         assert head == ["site", "rows", "of the site", *federation.study.outcomes]
@@ -178,7 +177,7 @@ def test_outcomes_as_pictures(shown: Shown) -> None:
         section = page.one(id="outcomes")
         charts = section.all("svg", "intervals")
         assert len(charts) == len(federation.study.outcomes)
-        for chart, heading, (name, (_, overall)) in zip(
+        for chart, heading, (name, (_, overall, _)) in zip(
             charts, section.all("h3"), federation.outcomes.items(), strict=True
         ):
             interval = f"({percent(overall.low)} to {percent(overall.high)})"

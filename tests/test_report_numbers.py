@@ -17,9 +17,10 @@ from fedmerdel import Federation, assign, merge_sites
 from fedmerdel.centre.lineage import Round
 from fedmerdel.centre.merge import MOST_SITES
 from fedmerdel.centre.origins import elbo_over_merges, elbo_over_rounds
-from fedmerdel.centre.outcomes import rates_at_sites
+from fedmerdel.centre.outcomes import rates_at_sites, site_sums
 from fedmerdel.errors import OptionError
 from fedmerdel.fitting.passes import Workers, label_rows, responsibilities
+from fedmerdel.inference.corrected import corrected, effective_rows
 from fedmerdel.model.certainty import N_BINS, N_DRAWN, SURE, expected_certainty
 from fedmerdel.model.pixels import as_images
 from fedmerdel.site.site_table import study_rows
@@ -396,10 +397,10 @@ def test_what_only_rows_could_tell_is_not_told() -> None:
 
 
 @pytest.mark.parametrize("policy", ["none", "opensafely"])
-def test_rates_at_sites_sum_to_rates(policy: str) -> None:
+def test_rates_at_sites_are_those_of_each_site_alone(policy: str) -> None:
     federation = made_federation(4, 5, 4, here=3, policy=policy, outcomes=("died", "fell"))
-    cluster = np.array([a.cluster for a in federation.lineage])
-    at_sites = rates_at_sites(federation.summaries, cluster, federation.n_clusters)
+    counting = federation.counting
+    at_sites = rates_at_sites(counting)
     n_sites, K = len(federation.sites), federation.n_clusters
     for name in ("died", "fell"):
         total = np.zeros((n_sites, K, 2))
@@ -408,27 +409,30 @@ def test_rates_at_sites_sum_to_rates(policy: str) -> None:
             counts = federation.summaries[b].sums.outcomes[name]
             at = a.local_cluster
             total[b, a.cluster] += counts.positive[at], counts.observed[at]
-        for b in range(n_sites):
+        sites = site_sums(counting, name)
+        for b, site in enumerate(sites):
+            if policy == "none":
+                np.testing.assert_allclose(site.sums, total[b], atol=1e-9)
+            alone = corrected([site], counting.weights)
+            rows = effective_rows(alone.mean[:, 0], np.diag(alone.covariance))
             for k, rate in enumerate(at_sites[name][b]):
-                positive, observed = total[b, k]
-                if observed == 0:
+                if alone.rows[k] < 0.5:
                     assert np.isnan(rate.share)
+                    assert (rate.low, rate.high) == (0.0, 1.0)
                     continue
-                assert rate.share == pytest.approx(positive / observed)
+                share = alone.mean[k, 0]
+                assert rate.share == pytest.approx(share)
                 assert 0 <= rate.low <= rate.share <= rate.high <= 1
-                plain = beta.interval(0.95, positive + 0.5, observed - positive + 0.5)
-                if policy == "none":
-                    assert (rate.low, rate.high) == pytest.approx(plain)
-                else:
-                    assert rate.low <= plain[0] < plain[1] <= rate.high
+                ends = beta.interval(0.95, share * rows[k] + 0.5, (1 - share) * rows[k] + 0.5)
+                wanted = (min(ends[0], share), max(ends[1], share))
+                assert (rate.low, rate.high) == pytest.approx(wanted)
         assert np.isnan([[rate.share for rate in line] for line in at_sites[name]]).any()
-        assert federation.outcomes[name] == federation.model.outcomes[name]
-        of_clusters, of_all = federation.outcomes[name]
-        assert len(of_clusters) == K
-        for k, rate in enumerate(of_clusters):
-            positive, observed = total[:, k].sum(axis=0)
-            assert rate.share == pytest.approx(positive / observed)
-        positive, observed = total.sum(axis=(0, 1))
+        assert repr(federation.outcomes[name]) == repr(federation.model.outcomes[name])
+        of_clusters, of_all, covariance = federation.outcomes[name]
+        together = corrected(sites, counting.weights)
+        np.testing.assert_allclose([rate.share for rate in of_clusters], together.mean[:, 0])
+        np.testing.assert_allclose(covariance, together.covariance)
+        positive, observed = np.sum([site.sums.sum(axis=0) for site in sites], axis=0)
         assert of_all.share == pytest.approx(positive / observed)
 
 

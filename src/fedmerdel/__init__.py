@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fedmerdel.centre.lineage import Ancestor, Round
     from fedmerdel.centre.missing import Missingness
     from fedmerdel.centre.origins import Join
+    from fedmerdel.centre.outcomes import SiteTest
     from fedmerdel.centre.run import run_rounds
     from fedmerdel.centre.standing import Doubt, LeftOut, LoneCluster
     from fedmerdel.centre.summaries import admit
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from fedmerdel.estimators.starts import Stability
     from fedmerdel.fitting.history import Move
     from fedmerdel.inference.check_counts import CheckCounts
+    from fedmerdel.inference.equality import OutcomeTest, PairTest
     from fedmerdel.inference.intervals import Intervals
     from fedmerdel.keys import SigningKey, key_fingerprint
     from fedmerdel.model.broadcast import Broadcast
@@ -105,7 +107,9 @@ __all__ = [
     "OddSiteWarning",
     "OptionError",
     "OutcomeCounts",
+    "OutcomeTest",
     "PairResidual",
+    "PairTest",
     "Policy",
     "Prior",
     "RareLevelWarning",
@@ -118,6 +122,7 @@ __all__ = [
     "Site",
     "SiteFile",
     "SiteSummary",
+    "SiteTest",
     "Stability",
     "Study",
     "Sums",
@@ -151,6 +156,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Round",
     ),
     "centre.origins": ("Join",),
+    "centre.outcomes": ("SiteTest",),
     "centre.run": ("run_rounds",),
     "centre.missing": ("Missingness",),
     "centre.standing": ("Doubt", "LeftOut", "LoneCluster"),
@@ -182,6 +188,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "estimators.starts": ("Stability",),
     "fitting.history": ("Move",),
     "inference.check_counts": ("CheckCounts",),
+    "inference.equality": ("OutcomeTest", "PairTest"),
     "inference.intervals": ("Intervals",),
     "keys": ("SigningKey", "key_fingerprint"),
     "model.broadcast": ("Broadcast",),

@@ -14,6 +14,7 @@ from fedmerdel.centre.folder import load_federation, save_federation
 from fedmerdel.centre.lineage import Round, inherited
 from fedmerdel.centre.merge import leave_out, merge_groups
 from fedmerdel.centre.missing import Missingness, missing_at_sites
+from fedmerdel.centre.outcomes import SiteTest, site_tests
 from fedmerdel.centre.report import write_report
 from fedmerdel.centre.standing import Doubt, LeftOut
 from fedmerdel.centre.state import FederationState
@@ -181,6 +182,14 @@ class Federation(FederationState):
     def describe(self) -> tuple[Cluster, ...]:
         """Describe every cluster: size, prevalence, ratio to all, outcomes, sites."""
         return describe(replace(self.model, site_shares=self.site_shares))
+
+    def outcome_site_tests(self, name: str) -> tuple[SiteTest, ...]:
+        """Test in each cluster whether an outcome of the study is as frequent at all sites."""
+        if name not in self.study.outcomes:
+            raise OptionError(
+                f"name: {name!r} is no outcome of the study, which has {_list(self.study.outcomes)}"
+            )
+        return site_tests(self.counting, name)
 
     def report(
         self,

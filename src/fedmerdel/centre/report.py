@@ -84,8 +84,7 @@ def report_page(
 
 def _card_sites(federation: FederationState) -> list[list[dict[str, Any]]]:
     """Return for each cluster its rows, share and outcomes at each site."""
-    cluster = np.array([ancestor.cluster for ancestor in federation.lineage])
-    rates = rates_at_sites(federation.summaries, cluster, federation.n_clusters)
+    rates = rates_at_sites(federation.counting)
     shares = federation.site_shares
     return [
         [

@@ -12,11 +12,12 @@ from fedmerdel.centre.checks import federation_checks
 from fedmerdel.centre.filling import filled_alike, filled_in_groups, filled_replies, told_alone
 from fedmerdel.centre.lineage import Ancestor, Round
 from fedmerdel.centre.origins import Join, joins
-from fedmerdel.centre.outcomes import outcome_rates
+from fedmerdel.centre.outcomes import CountedSite, Counting, outcome_rates
 from fedmerdel.centre.prior import centre_prior
 from fedmerdel.centre.rounds import UNCUT, RoundState, first_state
 from fedmerdel.centre.standing import LoneCluster
 from fedmerdel.centre.summaries import Summaries, replies_to
+from fedmerdel.inference.confusion import make_up
 from fedmerdel.model.broadcast import Broadcast, level_names
 from fedmerdel.model.checks import Checks
 from fedmerdel.model.names import checked, name_of
@@ -27,7 +28,9 @@ from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.elbo import elbo
+from fedmerdel.sums.expectations import Expectations, expectations
 from fedmerdel.sums.merging import LocalClusters, merged_sums
+from fedmerdel.sums.predictive import mean_weights
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.search import Search
 from fedmerdel.sums.similarity import MergeCriterion
@@ -230,8 +233,26 @@ class FederationState:
     @cached_property
     def outcomes(self) -> dict[str, Rates]:
         """How often each outcome of the study occurs in the clusters."""
+        return outcome_rates(self.counting)
+
+    @cached_property
+    def counting(self) -> Counting:
+        """How the sites counted outcomes."""
         cluster = np.array([ancestor.cluster for ancestor in self.lineage])
-        return outcome_rates(self.summaries, cluster, self.n_clusters)
+        ends = np.cumsum([summary.n_clusters for summary in self.summaries])
+        rows, weights = make_up(self.sums, self.prior), mean_weights(self.sums, self.prior)
+        levels = expectations(self.sums, self.row_prior).log_levels
+        sent = None if self.asked is None else rows.confusion(self.asked.clusters)
+        sites = []
+        parts = zip(self.summaries, np.split(cluster, ends[:-1]), self.site_rows, strict=True)
+        for summary, home, own in parts:
+            if sent is not None and replies_to(summary, self.asked):
+                sites.append(CountedSite(summary, home, np.arange(len(home)), sent))
+                continue
+            log_weights = np.log((weights + own) / (1.0 + own.sum()))
+            seen = rows.confusion(Expectations(log_weights, levels))
+            sites.append(CountedSite(summary, home, home, seen))
+        return Counting(tuple(sites), weights)
 
     @cached_property
     def checks(self) -> Checks | None:

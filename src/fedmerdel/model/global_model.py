@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Self
 from numpy.typing import NDArray
 
 from fedmerdel.bundles import Files, damaged
-from fedmerdel.errors import DataError, FileError
+from fedmerdel.errors import DataError, FileError, OptionError
+from fedmerdel.inference.equality import OutcomeTest, equality
 from fedmerdel.inference.intervals import Intervals
 from fedmerdel.model.certainty import expected_certainty
 from fedmerdel.model.describe import Cluster, describe, intervals_of
@@ -27,6 +28,7 @@ from fedmerdel.model.model_files import (
 from fedmerdel.model.names import changed
 from fedmerdel.model.names_file import FILE as NAMES
 from fedmerdel.model.paragraph import methods_paragraph
+from fedmerdel.model.rates import Rate, Rates
 from fedmerdel.model.report import write_report
 from fedmerdel.model.state import ModelState
 from fedmerdel.parcels import Parcel
@@ -78,7 +80,7 @@ class GlobalModel(ModelState, Parcel):
 
     NOUN: ClassVar[str] = "model"
     KIND: ClassVar[str] = "fedmerdel model"
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     DOCUMENT: ClassVar[str] = DOCUMENT
     NEEDED: ClassVar[tuple[str, ...]] = (STUDY, SUMS, CLUSTERS)
     OPTIONAL: ClassVar[tuple[str, ...]] = (NAMES,)
@@ -143,6 +145,24 @@ class GlobalModel(ModelState, Parcel):
         """
         sure = expected_certainty(self.sums, self.prior, self.row_prior, self.rows[None, :])
         return methods_paragraph(self, sure)
+
+    def outcome_rates(self, name: str) -> tuple[Rate, ...]:
+        """Return how often an outcome of the study occurs in each cluster.
+
+        Corrected for rows that are taken for rows of another cluster; see `Rate`.
+        """
+        return self._rates(name).clusters
+
+    def outcome_test(self, name: str) -> OutcomeTest:
+        """Test whether an outcome is as frequent in all clusters, and which pairs differ."""
+        rates = self._rates(name)
+        return equality(rates.means, rates.covariance)
+
+    def _rates(self, name: str) -> Rates:
+        if name not in self.outcomes:
+            known = ", ".join(map(repr, self.outcomes)) or "none"
+            raise OptionError(f"name: {name!r} is no outcome of the study, which has {known}")
+        return self.outcomes[name]
 
     def sample(self, n_rows: int, random_state: int | None = None) -> tuple[NDArray[Any], IntArray]:
         """Draw rows from the clusters: values of the codebook, and the cluster of each."""

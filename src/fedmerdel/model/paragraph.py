@@ -165,12 +165,12 @@ def _outcomes(model: ModelState) -> Iterator[str]:
     if not model.outcomes:
         return
     changed = mechanism_for(model.study.policy).smallest > 1
-    widened = ", widened by what disclosure control leaves possible" if changed else ""
+    widened = ", and for what disclosure control has hidden or rounded" if changed else ""
     names = ", ".join(model.outcomes)
     yield (
-        f"Outcomes ({names}) were not used to find the clusters. Their rates are shares of the "
-        "rows for which the outcome is known, each row counted in its clusters by its "
-        "probabilities, with 95 % intervals of a Beta posterior under Jeffreys' prior"
+        f"Outcomes ({names}) were not used to find the clusters. Their rates are corrected for "
+        "rows taken for rows of another cluster (Bolck, Croon and Hagenaars, 2004), by how the "
+        "model confuses rows that it makes up, with 95 % intervals that allow for this"
         f"{widened}. The intervals take the clusters as known."
     )
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betaincinv
 
-from fedmerdel.sums.arrays import FloatArray, plain_number
+from fedmerdel.sums.arrays import FloatArray, plain_number, plain_numbers
 
 INTERVAL = 0.95
 """Posterior probability inside the interval of a rate."""
@@ -17,16 +17,13 @@ INTERVAL = 0.95
 
 @dataclass(frozen=True)
 class Rate:
-    """How often an outcome occurs in a cluster: share, and 95 % interval (Beta posterior).
+    """How often an outcome occurs in a cluster: share, and 95 % interval.
 
-    The share is that of the released counts. The interval allows for what disclosure control
-    may have done to them: its upper end is that of the most rows with the outcome, and the
-    fewest without it, that the released counts leave possible, and its lower end the other
-    way round. A cell that a site released as 0 may hold all but one of the policy's smallest
-    count, in each of its clusters; any other may be off by half a step of rounding; the
-    largest cell may hold fewer rows by all that the others may hold more. Without a policy
-    the two ends are those of one posterior. (Rows with survey weights can hide more: a cell
-    of few people is hidden whatever they weigh.)
+    Rows whose cluster is not sure are counted in several, which pulls the shares of clusters to
+    their mean. The share is corrected for this, from how the model takes made-up rows of each
+    cluster for rows of others. The interval is that of as many rows, surely assigned, as would
+    leave the rate as open as it is: for the number of rows, their clusters, and what disclosure
+    control has hidden or rounded. It leaves out that the clusters themselves are estimates.
 
     Attributes
     ----------
@@ -50,33 +47,54 @@ class Rates(NamedTuple):
         In each cluster.
     overall : Rate
         Among all rows.
+    covariance : float64 array (K, K)
+        Of the shares of the clusters.
     """
 
     clusters: tuple[Rate, ...]
     overall: Rate
+    covariance: FloatArray
+
+    @property
+    def means(self) -> FloatArray:
+        """The share in each cluster."""
+        return np.array([each.share for each in self.clusters])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists of numbers, None where nothing is known."""
-        return {"clusters": [_listed(rate) for rate in self.clusters], "all": _listed(self.overall)}
+        return {
+            "clusters": [_listed(rate) for rate in self.clusters],
+            "all": _listed(self.overall),
+            "covariance": self.covariance.tolist(),
+        }
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Rates:
         """Read what `to_dict` wrote."""
-        return cls(tuple(_rate(each) for each in content["clusters"]), _rate(content["all"]))
+        clusters = tuple(_rate(each) for each in content["clusters"])
+        covariance = plain_numbers(content["covariance"])
+        if covariance.shape != (len(clusters), len(clusters)) or np.any(np.diag(covariance) < 0):
+            raise ValueError("no covariance")
+        return cls(clusters, _rate(content["all"]), covariance)
 
 
-def rate(told: FloatArray, least: FloatArray, most: FloatArray) -> Rate:
-    """Return the rate from rows without and with the outcome.
+def rate(share: float, rows: float) -> Rate:
+    """Return a rate with the interval that so many rows leave, surely assigned (Beta posterior).
+
+    Near 0 and 1 the posterior's interval leaves out the share itself; it is widened to hold it.
 
     Parameters
     ----------
-    told, least, most : float64 arrays (2,)
-        As they were told, and the fewest and the most that there may be.
+    share : float
+        The rate; nan is not known.
+    rows : float
+        As many as would leave the rate as open as it is.
     """
-    low = betaincinv(least[1] + 0.5, most[0] + 0.5, (1 - INTERVAL) / 2)
-    high = betaincinv(most[1] + 0.5, least[0] + 0.5, (1 + INTERVAL) / 2)
-    share = told[1] / told.sum() if told.sum() > 0 else nan
-    return Rate(float(share), float(low), float(high))
+    if isnan(share):
+        return Rate(share, 0.0, 1.0)
+    without, with_it = (1 - share) * rows + 0.5, share * rows + 0.5
+    low, high = betaincinv(with_it, without, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2])
+    return Rate(share, min(float(low), share), max(float(high), share))
 
 
 def _listed(rate: Rate) -> list[float | None]:

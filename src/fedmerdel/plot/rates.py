@@ -9,6 +9,7 @@ import numpy as np
 from fedmerdel.errors import OptionError
 from fedmerdel.plot.canvas import INK, LINE, LITERAL, TEXT, axes, bare, lines, percent, text_width
 from fedmerdel.plot.subject import global_model, names_of
+from fedmerdel.report.axis import axis_end
 from fedmerdel.report.colours import CYCLE
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ RATE = ("share", "low", "high")
 
 def outcomes(model: Any, outcome: str, ax: Axes | None = None) -> Axes:
     """Draw the rate of an outcome in each cluster, with its 95 % interval.
+
+    The axis ends at the longest interval of clusters that hold at least 1 % of the rows or have an
+    interval no wider than 20 points. Longer ones are cut there, with an arrow.
 
     Parameters
     ----------
@@ -38,23 +42,29 @@ def outcomes(model: Any, outcome: str, ax: Axes | None = None) -> Axes:
     if outcome not in found.study.outcomes:
         known = ", ".join(map(repr, found.study.outcomes)) or "none"
         raise OptionError(f"outcome: {outcome!r} is not in the study, which has {known}")
-    each, overall = found.outcomes[outcome]
+    each, overall, _ = found.outcomes[outcome]
     names = names_of(found)
     ax = axes(ax, 4.0 + text_width(names), LINE * len(names) + 0.7)
     at = np.arange(len(names))
     share, low, high = (np.array([getattr(rate, end) for rate in each]) for end in RATE)
-    ax.hlines(at, low, high, color=CYCLE[0], linewidth=1.6)
-    # A cluster of which nothing is known has an interval alone.
-    ax.plot(share, at, "o", color=CYCLE[0], markersize=4.5, markeredgewidth=0, clip_on=False)
+    rates = list(zip(share.tolist(), low.tolist(), high.tolist(), strict=True))
+    end = min(1.05 * axis_end(rates, found.sums.T.tolist(), overall.share), 1.0)
+    ax.hlines(at, np.minimum(low, end), np.minimum(high, end), color=CYCLE[0], linewidth=1.6)
+    # A cluster of which nothing is known has an interval alone; so has one beyond the axis.
+    mark: dict[str, Any] = {"color": CYCLE[0], "markeredgewidth": 0, "clip_on": False}
+    ax.plot(np.where(share <= end, share, np.nan), at, "o", markersize=4.5, **mark)
     ax.axvline(overall.share, color=INK, linestyle=(0, (4, 3)), linewidth=0.8, zorder=1)
     ax.annotate(
         f"all rows: {100 * overall.share:.1f} %", (overall.share, 1.0), (0, 2),
         xycoords=("data", "axes fraction"), textcoords="offset points", ha="center", va="bottom",
         fontsize=7, color=INK,
     )  # fmt: skip
+    if np.any(high > end):
+        cut = at[high > end]
+        ax.plot(np.full(len(cut), end), cut, ">", markersize=5.0, **mark)
     bare(ax, "bottom")
     lines(ax, names)
-    ax.set_xlim(0.0, min(1.05 * float(max(high.max(), overall.share, 0.01)), 1.0))
+    ax.set_xlim(0.0, end)
     percent(ax, "x")
     ax.grid(axis="x", color="#eceff2", linewidth=0.8)
     ax.set_axisbelow(True)

@@ -61,6 +61,10 @@ class Exact(Mechanism):
         """Return the cells, of which all is known."""
         return cells, np.zeros_like(cells)
 
+    def variance(self, cells: FloatArray, rest: int | None) -> FloatArray:
+        """Return that there is none."""
+        return np.zeros_like(cells)
+
     def elbo(self, of_sums: float) -> float | None:
         """Return the ELBO of the sums, which are those of the rows."""
         return of_sums

@@ -190,6 +190,16 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
+    def variance(self, cells: FloatArray, rest: int | None) -> FloatArray:
+        """Return the variance that protection adds to each of the clusters' cells, as a rule.
+
+        Parameters
+        ----------
+        cells, rest
+            As of `possible`, which says how far it may be at worst.
+        """
+
+    @abstractmethod
     def elbo(self, of_sums: float) -> float | None:
         """Return the ELBO of the rows, where the sums that were released tell it."""
 

@@ -190,6 +190,19 @@ class Thresholds(Mechanism):
             policy = replace(policy, rounding=2 * policy.step)  # as it must have been told
         return filled_table(cells, mean, policy)
 
+    def variance(self, cells: FloatArray, rest: int | None) -> FloatArray:
+        """Return that of rounding, and of counts under the smallest where a cell is hidden.
+
+        A rounded count is taken to be anywhere within a step, a hidden one anywhere from 0 to the
+        smallest; the rest has what the others lose and gain. (That all must add up moves some
+        counts further.)
+        """
+        width = np.where(cells == 0, float(self.smallest), float(self.policy.step))
+        found = width**2 / 12.0
+        if rest is not None:
+            found[rest] = found.sum(axis=0)
+        return np.asarray(found)
+
     def elbo(self, of_sums: float) -> float | None:
         """Return that it is not known: changed counts tell little of it.
 

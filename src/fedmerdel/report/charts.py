@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
+from fedmerdel.report.axis import axis_end
 from fedmerdel.report.colours import CYCLE
 
 FloatArray = NDArray[np.float64]
@@ -184,11 +185,17 @@ def compared(
 
 
 def intervals(
-    texts: Sequence[str], rates: Sequence[tuple[float, float, float]], overall: float
+    texts: Sequence[str],
+    rates: Sequence[tuple[float, float, float]],
+    overall: float,
+    sizes: Sequence[float],
 ) -> Markup:
-    """Return a point and its interval for each line; a dashed line where all rows together are."""
+    """Return a point and its interval for each line; a dashed line where all rows together are.
+
+    What is longer than the axis (`axis_end`) is cut there, with an arrow.
+    """
     high, left, wide, foot = 20.0, 230.0, 640.0, 24.0
-    most = max([0.01, *(upper for _, _, upper in rates)])
+    most = axis_end(rates, sizes, overall)
     x = _Scaling(0.0, most, left, wide - 70)
     end = high * len(rates)
     parts = [
@@ -210,9 +217,12 @@ def intervals(
             f'<g data-cluster="{at}"><title>{escape(told)}</title>'
             f'<text x="{left - 8}" y="{y + 4:.0f}" text-anchor="end" data-name="{at}">'
             f"{escape(_short(text))}</text>"
-            f'<path d="M{x(low):.1f} {y}H{x(upper):.1f}" stroke="{BLUE}" stroke-width="2"/>'
+            f'<path d="M{x(min(low, most)):.1f} {y}H{x(min(upper, most)):.1f}" stroke="{BLUE}" '
+            'stroke-width="2"/>'
         )
-        if share == share:
+        if upper > most:
+            parts.append(f'<path class="cut" d="M{x(most):.1f} {y - 4}v8l7 -4z" fill="{BLUE}"/>')
+        if share <= most:  # not so if it is not known
             parts.append(f'<circle cx="{x(share):.1f}" cy="{y}" r="4" fill="{BLUE}"/>')
         parts.append("</g>")
     return _svg(wide, end + foot, parts, "intervals", "rates with 95 % intervals")
