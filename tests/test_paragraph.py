@@ -65,7 +65,9 @@ def test_it_says_what_was_done_and_no_more(shown: Shown) -> None:
         hides and not model.n_rounds
     )
     assert (f"Outcomes ({', '.join(model.outcomes)})" in text) == bool(model.outcomes)
-    assert ("widened by what disclosure control" in text) == (hides and bool(model.outcomes))
+    assert ("for what disclosure control has hidden or rounded" in text) == (
+        hides and bool(model.outcomes)
+    )
     assert ("that the sites selected" in text) == model.study.variable_selection
     assert ("the names of the variables" in text) == model.study.variable_selection
     assert ("a level of their own" in text) == (model.study.missing == "level")
