@@ -97,6 +97,7 @@ REASONS = {
     },
     "inference.margins.DUST": ROUNDING,
     "inference.corrected.STEPS": "they settle: test_outcome_rates.py, against the closed form",
+    "inference.corrected.SETTLED": ROUNDING,
     "inference.corrected.EDGE": "so that a rate of 0 or 1 has a variance: test_outcome_rates.py",
     "inference.corrected.SINGULAR": ROUNDING,
     "inference.corrected.OPEN": "a weak prior: test_outcome_rates.py, against the closed form",

@@ -233,7 +233,7 @@ def test_outcome_rates_have_beta_intervals(
         assert rate.share == pytest.approx(estimate.mean[k, 0])
         assert rate.share == pytest.approx(dead / total, abs=0.05)
         assert abs(rate.share - everyone) > abs(dead / total - everyone)
-        n = effective_rows(estimate.mean[k], estimate.covariance[k, k])[0]
+        n = effective_rows(estimate.mean[k], estimate.covariance[k, k], estimate.rows[k])[0]
         assert n < total
         interval = beta.interval(0.95, rate.share * n + 0.5, (1 - rate.share) * n + 0.5)
         wanted = (min(interval[0], rate.share), max(interval[1], rate.share))

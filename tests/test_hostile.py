@@ -35,6 +35,7 @@ from fedmerdel.bundles import MOST_ENTRIES, pack
 from fedmerdel.centre import federation as federation_module
 from fedmerdel.model import certainty
 from fedmerdel.model import report as model_report
+from fedmerdel.model.made_up import made_up
 from fedmerdel.records import memory, table_files
 from fedmerdel.records.tables import open_readable, open_table
 from fedmerdel.release import review_page
@@ -42,7 +43,6 @@ from fedmerdel.release.grid import read_grid
 from fedmerdel.report.page import check_page_size
 from fedmerdel.site.check import check_site
 from fedmerdel.sums.arrays import plain_number, plain_numbers, plain_whole, plain_whole_numbers
-from fedmerdel.sums.predictive import draw
 from fedmerdel.sums.sums import Sums
 from tests.command_line import INIT, Run
 from tests.parcels import TABLES, Sent, sent
@@ -469,7 +469,7 @@ def test_a_model_of_many_clusters_makes_no_page(tmp_path: Path, run: Run) -> Non
     assert said.err.startswith("error: 600 clusters by ")
     assert said.err.count("\n") == 1
     assert not Path("page.html").exists()
-    assert len(GlobalModel.load("wide").describe()) == 600
+    assert GlobalModel.load("wide").n_clusters == 600
 
 
 def test_a_page_has_an_end_in_clusters_levels_and_both() -> None:
@@ -508,10 +508,10 @@ def test_drawn_rows_are_held_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -
     drawn: list[int] = []
 
     def noted(*arguments: Any) -> Any:
-        drawn.append(arguments[2])
-        return draw(*arguments)
+        drawn.append(arguments[4])
+        return made_up(*arguments)
 
-    monkeypatch.setattr(certainty, "draw", noted)
+    monkeypatch.setattr(certainty, "made_up", noted)
     whole, parts = (
         certainty.expected_certainty(model.sums, model.prior, model.row_prior, model.rows[None])
         for at_once in (certainty.AT_ONCE, 999 * max(K, P))

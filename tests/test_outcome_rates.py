@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, chi2, norm
 
 from fedmerdel import Federation, GlobalModel, OptionError, fit_site, merge_sites, reply_site
-from fedmerdel.inference.confusion import Confusion, make_up
+from fedmerdel.inference.confusion import Confusion, confusion_of, make_up
 from fedmerdel.inference.corrected import SiteSums, corrected, effective_rows
 from fedmerdel.inference.equality import equality, heterogeneity, holm
 from fedmerdel.model.rates import Rate, Rates
@@ -116,11 +116,12 @@ def test_confusion_of_made_up_rows_is_that_of_all_possible_rows() -> None:
             chance = np.prod([levels[k, j, level] for j, level in enumerate(row)])
             mean[:, k] += chance * r
             products[k] += chance * np.outer(r, r)
-    found = make_up(stats, prior).confusion(theta)
+    found = confusion_of(make_up(stats, prior).said_of(theta.log_levels), theta.log_weights)
     np.testing.assert_allclose(found.mean, mean, atol=0.02)
     np.testing.assert_allclose(found.products, products, atol=0.02)
     # Rows with nothing known are given by the weights alone.
-    empty = make_up(stats._replace(S=np.zeros_like(S)), prior).confusion(theta)
+    nothing = make_up(stats._replace(S=np.zeros_like(S)), prior)
+    empty = confusion_of(nothing.said_of(theta.log_levels), theta.log_weights)
     shares = np.exp(theta.log_weights) / np.exp(theta.log_weights).sum()
     np.testing.assert_allclose(empty.mean, np.column_stack([shares, shares]))
 
@@ -265,7 +266,7 @@ def test_rates_are_not_pulled_to_their_mean(policy: str, rounds: int) -> None:
 
 
 def test_as_many_rows_as_leave_a_share_so_open() -> None:
-    share = np.array([0.3, 0.0])
-    rows = effective_rows(share, np.array([0.3 * 0.7 / 50, 1e-6]))
-    assert rows[0] == pytest.approx(50)
-    assert np.isfinite(rows[1])
+    share = np.array([0.3, 0.0, 0.0, 1.0])
+    variance = np.array([0.3 * 0.7 / 50, 1e-4, 1e-9, 1e-4])
+    rows = effective_rows(share, variance, np.array([1e6, 1e6, 80.0, 1e6]))
+    assert rows == pytest.approx([50, 99, 80, 99])

@@ -583,7 +583,7 @@ def test_long_names_leave_the_page_as_wide_as_it_is(open_page: Open, tmp_path: P
     federation = made_federation(
         4,
         variables=variables,
-        sites=("W" * 120, "a b " * 30 + "c"),
+        sites=("W" * 80, "a b " * 19 + "c"),
         outcomes=("O" * 150,),
         name=wide,
     ).named({0: "W" * 80, 1: "漢" * 80})

@@ -414,7 +414,7 @@ def test_rates_at_sites_are_those_of_each_site_alone(policy: str) -> None:
             if policy == "none":
                 np.testing.assert_allclose(site.sums, total[b], atol=1e-9)
             alone = corrected([site], counting.weights)
-            rows = effective_rows(alone.mean[:, 0], np.diag(alone.covariance))
+            rows = effective_rows(alone.mean[:, 0], np.diag(alone.covariance), alone.rows)
             for k, rate in enumerate(at_sites[name][b]):
                 if alone.rows[k] < 0.5:
                     assert np.isnan(rate.share)

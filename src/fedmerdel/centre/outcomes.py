@@ -87,7 +87,8 @@ def outcome_rates(counting: Counting) -> dict[str, Rates]:
         sites = site_sums(counting, name)
         estimate = corrected(sites, counting.weights)
         share, variance = estimate.mean[:, 0], np.diag(estimate.covariance)
-        found[name] = Rates(_rates(share, variance), _overall(sites), estimate.covariance)
+        rates = _rates(share, variance, estimate.rows)
+        found[name] = Rates(rates, _overall(sites), estimate.covariance)
     return found
 
 
@@ -99,14 +100,14 @@ def rates_at_sites(counting: Counting) -> dict[str, list[tuple[Rate, ...]]]:
     }
 
 
-def _rates(share: FloatArray, variance: FloatArray) -> tuple[Rate, ...]:
-    rows = effective_rows(share, variance)
-    return tuple(rate(float(each), float(of)) for each, of in zip(share, rows, strict=True))
+def _rates(share: FloatArray, variance: FloatArray, rows: FloatArray) -> tuple[Rate, ...]:
+    sure = effective_rows(share, variance, rows)
+    return tuple(rate(float(each), float(of)) for each, of in zip(share, sure, strict=True))
 
 
 def site_tests(counting: Counting, name: str) -> tuple[SiteTest, ...]:
     """Test in each cluster whether an outcome is as frequent at all sites."""
-    means, variances = (np.array(part) for part in zip(*_at_each(counting, name), strict=True))
+    means, variances, _ = (np.array(part) for part in zip(*_at_each(counting, name), strict=True))
     return tuple(
         SiteTest(k, *heterogeneity(means[:, k], variances[:, k])) for k in range(means.shape[1])
     )
@@ -161,15 +162,16 @@ def _overall(sites: list[SiteSums]) -> Rate:
     # What is hidden in one cluster is told in another: over clusters, totals are rounded once.
     spread = np.sum([site.variance.min(axis=0) for site in sites], axis=0)
     blurred = max(spread[0] * (1 - 2 * share) + spread[1] * share**2, 0.0) / total**2
-    sure = effective_rows(np.array(share), np.array(share * (1 - share) / total + blurred))
-    return rate(share, min(float(sure), float(total)))
+    variance = np.array(share * (1 - share) / total + blurred)
+    return rate(share, float(effective_rows(np.array(share), variance, total)))
 
 
-def _at_each(counting: Counting, name: str) -> list[tuple[FloatArray, FloatArray]]:
-    """Return rates and variances at each site; nan where it tells nothing of a cluster."""
+def _at_each(counting: Counting, name: str) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Return rates, variances and rows at each site; nan where it tells nothing of a cluster."""
     found = []
     for site in site_sums(counting, name):
         estimate = corrected([site], counting.weights)
         known = estimate.rows >= NO_ROWS
-        found.append((np.where(known, estimate.mean[:, 0], np.nan), np.diag(estimate.covariance)))
+        share = np.where(known, estimate.mean[:, 0], np.nan)
+        found.append((share, np.diag(estimate.covariance), estimate.rows))
     return found

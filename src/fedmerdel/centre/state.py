@@ -17,7 +17,7 @@ from fedmerdel.centre.prior import centre_prior
 from fedmerdel.centre.rounds import UNCUT, RoundState, first_state
 from fedmerdel.centre.standing import LoneCluster
 from fedmerdel.centre.summaries import Summaries, replies_to
-from fedmerdel.inference.confusion import make_up
+from fedmerdel.inference.confusion import confusion_of, make_up
 from fedmerdel.model.broadcast import Broadcast, level_names
 from fedmerdel.model.checks import Checks
 from fedmerdel.model.names import checked, name_of
@@ -28,7 +28,7 @@ from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.elbo import elbo
-from fedmerdel.sums.expectations import Expectations, expectations
+from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.merging import LocalClusters, merged_sums
 from fedmerdel.sums.predictive import mean_weights
 from fedmerdel.sums.prior import Prior
@@ -233,7 +233,7 @@ class FederationState:
     @cached_property
     def outcomes(self) -> dict[str, Rates]:
         """How often each outcome of the study occurs in the clusters."""
-        return outcome_rates(self.counting)
+        return outcome_rates(self.counting) if self.study.outcomes else {}
 
     @cached_property
     def counting(self) -> Counting:
@@ -241,8 +241,11 @@ class FederationState:
         cluster = np.array([ancestor.cluster for ancestor in self.lineage])
         ends = np.cumsum([summary.n_clusters for summary in self.summaries])
         rows, weights = make_up(self.sums, self.prior), mean_weights(self.sums, self.prior)
-        levels = expectations(self.sums, self.row_prior).log_levels
-        sent = None if self.asked is None else rows.confusion(self.asked.clusters)
+        said = rows.said_of(expectations(self.sums, self.row_prior).log_levels)
+        sent = None
+        if self.asked is not None:
+            theta = self.asked.clusters
+            sent = confusion_of(rows.said_of(theta.log_levels), theta.log_weights)
         sites = []
         parts = zip(self.summaries, np.split(cluster, ends[:-1]), self.site_rows, strict=True)
         for summary, home, own in parts:
@@ -250,8 +253,7 @@ class FederationState:
                 sites.append(CountedSite(summary, home, np.arange(len(home)), sent))
                 continue
             log_weights = np.log((weights + own) / (1.0 + own.sum()))
-            seen = rows.confusion(Expectations(log_weights, levels))
-            sites.append(CountedSite(summary, home, home, seen))
+            sites.append(CountedSite(summary, home, home, confusion_of(said, log_weights)))
         return Counting(tuple(sites), weights)
 
     @cached_property

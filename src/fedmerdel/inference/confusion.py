@@ -14,13 +14,12 @@ import numpy as np
 from scipy.special import softmax
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.levels import sum_levels
 from fedmerdel.sums.predictive import draw
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
-LEAST_DRAWN, MOST_DRAWN, DRAWN = 8_000, 40_000, 1_000
+LEAST_DRAWN, MOST_DRAWN, DRAWN = 8_000, 20_000, 1_000
 """Rows to draw: this many of each cluster, but in all no fewer and hardly more than these."""
 
 
@@ -50,18 +49,33 @@ class MadeUp(NamedTuple):
 
     levels: IntArray
 
-    def confusion(self, theta: Expectations) -> Confusion:
-        """Return how they are counted by whoever gives rows to clusters so."""
-        said = np.vstack([theta.log_levels.T, np.zeros(theta.n_clusters)])
-        means, products = [], []
-        for rows in self.levels:
-            log_rho = np.tile(theta.log_weights, (len(rows), 1))
-            for column in rows.T:
-                log_rho += said[column]
-            r = softmax(log_rho, axis=1)
-            means.append(r.mean(axis=0))
-            products.append(r.T @ r / len(r))
-        return Confusion(np.stack(means, axis=1), np.stack(products))
+    def said_of(self, log_levels: FloatArray) -> FloatArray:
+        """Return what their levels say of clusters with these (G, M): (K, n, G).
+
+        It is the same for all sites that give rows to clusters with the same levels.
+        """
+        said = np.vstack([log_levels.T, np.zeros(len(log_levels))])
+        found = np.zeros((*self.levels.shape[:2], len(log_levels)))
+        for j in range(self.levels.shape[2]):
+            found += said[self.levels[:, :, j]]
+        return found
+
+
+def confusion_of(said: FloatArray, log_weights: FloatArray) -> Confusion:
+    """Return how rows are counted in clusters with these weights, by what their levels say.
+
+    Parameters
+    ----------
+    said : float64 array (K, n, G)
+        What `MadeUp.said_of` returned.
+    log_weights : float64 array (G,)
+        Of the clusters that a site has counted in.
+    """
+    shares = [softmax(rows + log_weights, axis=1) for rows in said]
+    return Confusion(
+        np.stack([r.mean(axis=0) for r in shares], axis=1),
+        np.stack([r.T @ r / len(r) for r in shares]),
+    )
 
 
 def make_up(stats: Sums, prior: Prior) -> MadeUp:

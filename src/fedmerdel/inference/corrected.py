@@ -27,8 +27,11 @@ from scipy.optimize import lsq_linear
 from fedmerdel.inference.confusion import Confusion
 from fedmerdel.sums.arrays import FloatArray
 
-STEPS = 12
+STEPS = 8
 """Gauss-Newton steps; they settle in fewer."""
+
+SETTLED = 1e-4
+"""A step that changes no mean by more is the last."""
 
 EDGE = 1e-3
 """Least and most, from 0 and 1, that a mean is taken for where its variance is computed."""
@@ -76,10 +79,15 @@ class Estimate(NamedTuple):
     rows: FloatArray
 
 
-def effective_rows(share: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return how many rows, surely assigned, would leave a share as open as it is."""
-    near = np.clip(share, EDGE, 1 - EDGE)  # as where its variance was computed
-    return np.asarray(near * (1 - near) / np.maximum(variance, 1e-300))
+def effective_rows(share: FloatArray, variance: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return how many rows, surely assigned, would leave a share as open as it is.
+
+    A share nearer to 0 or 1 than its standard deviation is taken to be as far; and they are no
+    more rows than there are.
+    """
+    apart = np.minimum(np.sqrt(variance), 0.5)
+    near = np.clip(share, apart, 1 - apart)
+    return np.asarray(np.minimum(near * (1 - near) / np.maximum(variance, 1e-300), rows))
 
 
 Moments = Callable[[FloatArray], FloatArray]
@@ -116,6 +124,7 @@ def corrected(sites: list[SiteSums], weights: FloatArray, moments: Moments = of_
     start = np.tile(np.clip(total[:-1] / total[-1], 0.0, 1.0), (K, 1))
     mean, rows = start, [site.sums[:, -1].sum() * weights for site in sites]
     for _ in range(STEPS):
+        before = mean
         # A cluster that nobody has rows of keeps the mean of all, and a huge variance.
         information = EDGE**2 * np.eye(K * Q)
         score = EDGE**2 * start.T.ravel()
@@ -128,6 +137,8 @@ def corrected(sites: list[SiteSums], weights: FloatArray, moments: Moments = of_
             score += part.means.T @ part.seen
         mean = _within(information, score).reshape(Q, K).T
         rows = [np.maximum(part.rows(mean), 0.0) for part in parts]
+        if np.abs(mean - before).max() < SETTLED:
+            break
     covariance = np.asarray(np.linalg.pinv(information, hermitian=True), dtype=np.float64)
     return Estimate(mean, covariance, np.sum(rows, axis=0))
 

@@ -58,10 +58,10 @@ def expected_certainty(
         Rows of each site in each cluster.
     """
     rng = np.random.default_rng(0)
-    n_clusters = stats.n_clusters
+    n_clusters, n_variables = stats.n_clusters, len(row_prior.offsets) - 1
     given_to, size, sure = np.zeros((n_clusters, n_clusters)), np.zeros(n_clusters), 0.0
     surely, histogram = np.zeros(n_clusters), np.zeros(N_BINS)
-    for rows, n_drawn in _parts(site_rows, max(AT_ONCE // max(stats.S.shape[1], 1), 1)):
+    for rows, n_drawn in _parts(site_rows, max(AT_ONCE // max(n_clusters, n_variables), 1)):
         _, drawn, r = made_up(stats, prior, row_prior, rows, n_drawn, rng)
         given, most = r.argmax(axis=1), r.max(axis=1)
         np.add.at(given_to, (drawn, given), 1.0)
