@@ -44,6 +44,11 @@ def show_next(command: str) -> None:
     screen.print(f"Next: {command}", soft_wrap=True)
 
 
+def no_ledger() -> str:
+    """Return what to say where nobody keeps count of what leaves."""
+    return "No site file was given, so no ledger keeps count of what leaves: see fedmerdel site."
+
+
 def show_check(found: Check, study: Study) -> None:
     """Show what a rehearsal found, but not the problems: these are an error."""
     variables = count(len(study.codebook.variables), "variable")

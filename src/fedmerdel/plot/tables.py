@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -28,12 +28,23 @@ from fedmerdel.sums.arrays import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
+    from matplotlib.colors import Normalize
 
 Measure = Literal["prevalence", "ratio", "exclusivity"]
 First = Literal["prevalent", "distinguishing", "study"]
 
 RATIO_ENDS = (1 / 8, 8.0)
 """Ratios beyond these have the colour of the end."""
+
+RATIO_TICKS = {
+    1 / 8: "≤ 1/8",
+    1 / 4: "1/4",
+    1 / 2: "1/2",
+    1.0: "1",
+    2.0: "2",
+    4.0: "4",
+    8.0: "≥ 8",
+}
 
 MOST_NUMBERS = 25
 """Sites, or clusters, that leave room for a number in each cell."""
@@ -96,11 +107,14 @@ def heatmap(
         max(0.24 * len(shown), 2.4) + text_width(names) + 1.2,
         LINE * len(chosen) + 0.72 * text_width(texts) + 0.9,
     )
-    mesh = _shades(ax, values, measure == "ratio")
+    from matplotlib.colors import LogNorm, Normalize
+
+    norm = LogNorm(*RATIO_ENDS, clip=True) if measure == "ratio" else Normalize(0.0, 1.0)
+    mesh = shades(ax, values, norm, RATIO_STOPS if measure == "ratio" else SHARE_STOPS)
     lines(ax, names)
     columns(ax, texts)
     _at_right(ax, found.size, [found.sizes[k] for k in chosen])
-    _scale(ax, mesh, MEANING[measure])
+    scale(ax, mesh, MEANING[measure], RATIO_TICKS if measure == "ratio" else None)
     return ax
 
 
@@ -128,31 +142,33 @@ def sites(model: Any, ax: Axes | None = None) -> Axes:
         LINE * len(shares) + 0.72 * text_width(names) + 0.9,
     )
     greatest = float(shares.max())
-    mesh = _shades(ax, shares, False, greatest)
+    from matplotlib.colors import Normalize
+
+    mesh = shades(ax, shares, Normalize(0.0, greatest or 1.0), SHARE_STOPS)
     lines(ax, found.sites)
     columns(ax, names)
     _at_right(ax, "rows", [f"{rows:,.0f}" for rows in found.site_rows.sum(axis=1)])
     if numbered:
         _numbers(ax, shares, greatest)
-    _scale(ax, mesh, "share of the site's rows")
+    scale(ax, mesh, "share of the site's rows")
     return ax
 
 
-def _shades(ax: Axes, values: FloatArray, ratio: bool, greatest: float = 1.0) -> QuadMesh:
+def shades(ax: Axes, values: FloatArray, norm: Normalize, stops: tuple[str, ...]) -> QuadMesh:
     """Draw the cells, as shapes and not as an image: sharp in print at any size."""
-    from matplotlib.colors import LogNorm, Normalize
-
     edges = [np.arange(n + 1) - 0.5 for n in values.shape[::-1]]
-    norm = LogNorm(*RATIO_ENDS, clip=True) if ratio else Normalize(0.0, greatest or 1.0)
-    cmap = colour_map("fedmerdel", RATIO_STOPS if ratio else SHARE_STOPS)
+    cmap = colour_map("fedmerdel", stops)
     bare(ax, "left", "right", "top", "bottom")
     return ax.pcolormesh(
         *edges, values, cmap=cmap, norm=norm, edgecolors="white", linewidth=0.4, rasterized=False
     )
 
 
-def _scale(ax: Axes, mesh: QuadMesh, meaning: str) -> None:
-    """Draw what the shades mean, above: of the same size in any figure, and part of the Axes."""
+def scale(ax: Axes, mesh: QuadMesh, meaning: str, ticks: Mapping[float, str] | None = None) -> None:
+    """Draw what the shades mean, above: of the same size in any figure, and part of the Axes.
+
+    They are shares unless ticks say otherwise.
+    """
     from matplotlib.transforms import Bbox
 
     def above(_: Any, __: Any) -> Bbox:
@@ -167,10 +183,10 @@ def _scale(ax: Axes, mesh: QuadMesh, meaning: str) -> None:
     bar.outline.set_visible(False)
     place.tick_params(labelsize=7, length=2, pad=1, color=INK)
     place.set_title(meaning, fontsize=8, loc="left", pad=3)
-    if meaning == MEANING["ratio"]:
+    if ticks is not None:
         place.minorticks_off()
-        bar.set_ticks([1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8])
-        bar.set_ticklabels(["≤ 1/8", "1/4", "1/2", "1", "2", "4", "≥ 8"])
+        bar.set_ticks(list(ticks))
+        bar.set_ticklabels(list(ticks.values()))
     else:
         percent(place, "x")
 

@@ -31,6 +31,10 @@ class Exact(Mechanism):
         """Return the number."""
         return nats
 
+    def protect_spread(self, spread: float) -> float:
+        """Return the number."""
+        return spread
+
     def protect_moves(self, count: Callable[[], MoveSums]) -> MoveSums | None:
         """Return all that there is to tell of moves."""
         return count()

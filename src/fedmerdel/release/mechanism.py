@@ -104,6 +104,10 @@ class Mechanism(ABC):
         """Return a sum over all rows of a site, in nats, or a lower bound of it."""
 
     @abstractmethod
+    def protect_spread(self, spread: float) -> float:
+        """Return how far logarithms of single rows are from their mean, or an upper bound."""
+
+    @abstractmethod
     def protect_moves(self, count: Callable[[], MoveSums]) -> MoveSums | None:
         """Return what may be told of moves, counted only if anything may."""
 

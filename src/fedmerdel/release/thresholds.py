@@ -19,7 +19,7 @@ from scipy.special import digamma
 from fedmerdel.release.cells import with_missing
 from fedmerdel.release.hidden import filled
 from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
-from fedmerdel.release.nats import coarse, entropy_bound, overlap_bound
+from fedmerdel.release.nats import coarse, entropy_bound, overlap_bound, two_digits
 from fedmerdel.release.tables import (
     cluster_rows,
     dust,
@@ -99,6 +99,10 @@ class Thresholds(Mechanism):
     def protect_evidence(self, nats: float) -> float:
         """Return it rounded down in the steps of other sums of this kind."""
         return float(coarse(np.array(nats), self.policy, np.floor))
+
+    def protect_spread(self, spread: float) -> float:
+        """Return it rounded up to two digits."""
+        return two_digits(spread)
 
     def protect_moves(self, count: Callable[[], MoveSums]) -> MoveSums | None:
         """Return nothing.

@@ -1,0 +1,167 @@
+"""A site that took no part in a model: how well its clusters fit there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedmerdel.errors import DataError
+from fedmerdel.fitting.passes import Workers, expect_and_count, label_rows
+from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.options import thread_count
+from fedmerdel.records.packing import PackedRows
+from fedmerdel.release.cells import with_missing
+from fedmerdel.release.mechanism import Mechanism, People, Released
+from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.validation import Validation
+from fedmerdel.release.validation_sheets import DIFFERENCES
+from fedmerdel.site.assign import given_model, site_expectations
+from fedmerdel.site.held_out import PARTS, held_out_scores
+from fedmerdel.site.local_fit import fit_in_batches
+from fedmerdel.site.site_table import open_site_table, site_weights, study_rows
+from fedmerdel.study.priors import study_prior
+from fedmerdel.study.site_keys import check_site_name
+from fedmerdel.sums.agreement import weight_in
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.predictive import mean_weights
+from fedmerdel.sums.sums import Sums
+
+
+def validate_site(
+    model: GlobalModel,
+    table: Any,
+    site: str,
+    *,
+    sample_weight: Any = None,
+    n_jobs: int | None = None,
+) -> Validation:
+    """Say how well a model's clusters fit a site that took no part in them.
+
+    Clusters of the site's own are fitted six times, to compare with: on all rows, and five times
+    on four fifths of them.
+
+    Parameters
+    ----------
+    model : GlobalModel
+        The clusters. (Of a federation, its model is taken.)
+    table : array, frame, Arrow table or path of a CSV or Parquet file
+        The site's rows. Columns that the study does not name are not looked at.
+    site : str
+        The site's name.
+    sample_weight : array (N,), optional
+        Weight of each row, where the study names no column for it.
+    n_jobs : int or None
+        Threads; the result does not depend on it.
+
+    Returns
+    -------
+    Validation
+        Log-scores, shares and agreement of labels, under the disclosure policy of the model's
+        study. Nothing else leaves the site.
+
+    Raises
+    ------
+    DataError
+        If the table does not fit the study, or has too few rows to tell anything of them.
+    """
+    model = given_model(model)
+    study = model.study
+    # Before the work, not after.
+    check_site_name(site)
+    study.key_of(site)
+    threads = thread_count(n_jobs)
+    opened = open_site_table(table)
+    rows = study_rows(study, opened, site_weights(study, opened, sample_weight))
+    rows = rows.take(np.flatnonzero(rows.weights > 0))
+    mechanism = mechanism_for(study.policy)
+    total = np.array([rows.weights.sum()])
+    _check_enough(rows, total, mechanism)
+    own_seed = np.random.SeedSequence([study.seed, *site.encode("utf-8")])  # that of `fit_site`
+    parts_seed = np.random.SeedSequence([*site.encode("utf-8"), study.seed])
+    with Workers(threads) as workers:
+        scores = held_out_scores(model, rows, parts_seed, workers)
+        prior = study_prior(study, study.n_components)
+        own = fit_in_batches(study, rows, prior, own_seed, workers, None)
+        own_labels = label_rows(rows, own.theta, workers)
+        theta = site_expectations(model, rows, workers)
+        labels = label_rows(rows, theta, workers)
+        shares = mean_weights(model.sums, model.prior)
+        unmoved = theta._replace(log_weights=np.log(shares))
+        soft = [expect_and_count(rows, each, workers).T for each in (theta, unmoved)]
+        unmoved_labels = label_rows(rows, unmoved, workers)
+    K = model.n_clusters
+    people = [np.bincount(each, minlength=K) for each in (labels, unmoved_labels)]
+    counts = [
+        _in_groups(part[None], whole[None].astype(np.float64), mechanism)[0][0]
+        for part, whole in zip(soft, people, strict=True)
+    ]
+    shape = (own.sums.n_clusters, K)
+    table_of, rest = _in_groups(
+        _crossed(own_labels, labels, rows.weights, shape),
+        _crossed(own_labels, labels, np.ones(rows.n_rows), shape),
+        mechanism,
+    )
+    every = np.concatenate([scores, [scores[a] - scores[b] for a, b in DIFFERENCES]])
+    return Validation(
+        study_hash=study.hash,
+        model_hash=model.hash,
+        site=site,
+        policy=study.policy,
+        model_rows=float(model.rows.sum()),
+        nats=np.array([mechanism.protect_evidence(float(s @ rows.weights)) for s in scores]),
+        spread=np.array([mechanism.protect_spread(_spread(s, rows.weights)) for s in every]),
+        model_shares=shares,
+        site_rows=counts[0],
+        rows=counts[1],
+        labels=table_of,
+        rest=rest,
+    )
+
+
+def _check_enough(rows: PackedRows, total: FloatArray, mechanism: Mechanism) -> None:
+    """Refuse a table of which nothing may be told, or that can't be cut into parts."""
+    everyone = Sums(np.array([float(rows.n_rows)]), np.empty((1, 0)), np.zeros(1))
+    people = People(everyone, everyone.T, everyone._replace(T=total), everyone)
+    few = rows.n_rows < PARTS
+    if few or mechanism.too_small(total, lambda: people).any():
+        least = max(PARTS, mechanism.smallest)
+        raise DataError(
+            f"the table has fewer than {least} rows, the least that can be validated under the "
+            "study's policy: the site is too small for it alone"
+        )
+
+
+def _crossed(
+    own: IntArray, labels: IntArray, weights: FloatArray, shape: tuple[int, int]
+) -> FloatArray:
+    """Return the weight of the rows in each own cluster and each of the model's: (own, K)."""
+    return weight_in(own * shape[1] + labels, weights, shape[0] * shape[1]).reshape(shape)
+
+
+def _in_groups(
+    soft: FloatArray, hard: FloatArray, mechanism: Mechanism
+) -> tuple[FloatArray, int | None]:
+    """Protect rows by groups and clusters, (G, K); return groups that are told, and the rest.
+
+    A table of labels is a variable like any other: the cluster that a row is in. Its last level
+    stands where a variable has missing entries, as what the others leave of the group.
+    """
+    offsets = np.array([0, soft.shape[1] - 1])
+
+    def sums(cells: FloatArray) -> Sums:
+        n = len(cells)
+        return Sums(cells.sum(axis=1), cells[:, :-1], np.zeros(n), np.zeros((n, n)))
+
+    whole = sums(hard)
+    people = People(whole, whole.T, sums(soft).total(), whole.total())
+    leaves: Released = mechanism.protect(sums(soft), lambda: people, offsets)
+    leaves = leaves.take(np.flatnonzero(leaves.sums.T > 0))
+    return with_missing(leaves.sums.T, leaves.sums.S), leaves.rest
+
+
+def _spread(scores: FloatArray, weights: FloatArray) -> float:
+    """Return what over the root of the summed weights is the standard error of the mean."""
+    total = weights.sum()
+    off = scores - scores @ weights / total
+    return float(np.sqrt((weights * off) @ (weights * off) / total))
