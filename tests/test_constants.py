@@ -76,6 +76,9 @@ REASONS = {
         for name in ("EACH_ALONE", "PARTS", "JUDGES")
     },
     "centre.step.DUST": ROUNDING,
+    "centre.comparison.STRONG": SHOWN + ": odds of 20 to 1",
+    "release.validation.MOST_CLUSTERS": FORMAT,
+    "site.validate_site.PARTS": "the usual number; test_validation.py scores with other rows' fits",
     "fitting.halving_kernels._DUST": ROUNDING,
     "fitting.classical.SMALLEST": ROUNDING,
     **{

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import log
 from typing import NamedTuple
 
@@ -9,8 +10,15 @@ import numpy as np
 
 from fedmerdel.centre.state import FederationState
 from fedmerdel.errors import OptionError
-from fedmerdel.inference.comparison import LevelTest, log_bayes_factors, same_levels
-from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.inference.comparison import (
+    LevelTest,
+    log_bayes_factors,
+    most_alike,
+    same_levels,
+)
+from fedmerdel.release.cells import with_missing
+from fedmerdel.release.summary import SiteSummary
+from fedmerdel.sums.arrays import FloatArray, IntArray
 
 STRONG = log(20.0)
 """Nats from which a variable is called different: odds of 20 to 1."""
@@ -32,7 +40,8 @@ class SiteComparison(NamedTuple):
         Rows of each site in each of these.
     log_bayes_factors : float64 array (P, Z)
         Logarithm of the odds, in the light of the counts, that both sites have the same levels of
-        a variable in a cluster, against levels of their own. Above 0: the same.
+        a variable in a cluster, against levels of their own. Above 0: the same. Where disclosure
+        control leaves open what the counts are, they are taken as alike as they may be.
     """
 
     site: str
@@ -64,17 +73,17 @@ def compare_sites(federation: FederationState, site: str, other: str) -> SiteCom
             raise OptionError(f"site: {name!r} is not in the federation: see its sites")
     if site == other:
         raise OptionError("other: give another site than the first")
-    rows, counts = site_counts(federation)
     pair = [federation.sites.index(site), federation.sites.index(other)]
-    shared = np.flatnonzero((rows[pair] > 0).all(axis=0))
-    factors = log_bayes_factors(counts[pair][:, shared], federation.prior)
+    rows = federation.site_rows[pair]
+    shared = np.flatnonzero((rows > 0).all(axis=0))
+    counts = _alike_counts(federation, pair, shared)
     return SiteComparison(
         site,
         other,
         federation.study.codebook.names,
         tuple(int(k) for k in shared),
-        rows[pair][:, shared],
-        np.ascontiguousarray(factors.T),
+        rows[:, shared],
+        np.ascontiguousarray(log_bayes_factors(counts, federation.prior).T),
     )
 
 
@@ -82,20 +91,37 @@ def cluster_differences(federation: FederationState, cluster: int) -> LevelTest:
     """Compare all sites that have rows in one global cluster."""
     if not isinstance(cluster, int | np.integer) or not 0 <= cluster < federation.n_clusters:
         raise OptionError(f"cluster: give a number from 0 to {federation.n_clusters - 1}")
-    rows, counts = site_counts(federation)
-    return same_levels(counts[rows[:, cluster] > 0, cluster], federation.prior)
+    here = np.flatnonzero(federation.site_rows[:, cluster] > 0).tolist()
+    counts = _alike_counts(federation, here, np.array([cluster]))
+    return same_levels(counts[:, 0], federation.prior)
 
 
-def site_counts(federation: FederationState) -> tuple[FloatArray, FloatArray]:
-    """Return rows of each site in each global cluster, (B, K), and at each level, (B, K, M).
+def _alike_counts(federation: FederationState, sites: list[int], clusters: IntArray) -> FloatArray:
+    """Return counts of some sites in some global clusters, (B, Z, M), as alike as may be.
 
-    Counts that disclosure control has hidden are what is expected of them in the global cluster,
-    so it makes sites look more alike there, never more different.
+    Disclosure control has moved rows between levels, and that must not look like a difference: of
+    all counts that may be behind those released, these are the most alike.
     """
-    local = federation.filled
-    shape = (len(federation.sites), federation.n_clusters)
-    rows, counts = np.zeros(shape), np.zeros((*shape, local.stats.S.shape[1]))
-    for k, group in enumerate(federation.groups):
-        np.add.at(rows[:, k], local.site[group], local.stats.T[group])
-        np.add.at(counts[:, k], local.site[group], local.stats.S[group])
-    return rows, counts
+    local, offsets = federation.local, federation.study.codebook.level_offsets
+    shape = (len(sites), len(clusters), int(offsets[-1]))
+    known, least, most = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    for at, b in enumerate(sites):
+        own = np.flatnonzero(local.site == b)
+        fewest, greatest = _possible_counts(federation.summaries[b], offsets)
+        for z, k in enumerate(clusters):
+            inside = np.flatnonzero(np.isin(own, federation.groups[k]))
+            known[at, z] = local.stats.S[own[inside]].sum(axis=0)
+            least[at, z] = fewest[inside].sum(axis=0)
+            most[at, z] = greatest[inside].sum(axis=0)
+    return most_alike(known, least, most, offsets)
+
+
+def _possible_counts(summary: SiteSummary, offsets: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the fewest and the most rows that may be behind each count of a release: (K, M)."""
+    T, S = summary.sums[:2]
+    least, most = np.empty_like(S), np.empty_like(S)
+    for start, end in pairwise(offsets):
+        cells = with_missing(T, S[:, start:end])
+        bounds = summary.mechanism.possible(cells, summary.rest)
+        least[:, start:end], most[:, start:end] = (bound[:, :-1] for bound in bounds)
+    return least, most

@@ -95,18 +95,14 @@ class FederationState:
         return centre_prior(self.study, self.n_components, self.released_sums.S)
 
     @cached_property
-    def filled(self) -> LocalClusters:
-        """The clusters of all sites: what their sums stand for, now that they are put together."""
-        if self.asked is not None:
-            return self.local
-        return filled_in_groups(self.study, self.summaries, self.groups, self.n_components)
-
-    @cached_property
     def sums(self) -> Sums:
         """T, S and h of the global clusters: what the sites' sums stand for."""
-        if np.array_equal(self.filled.stats.S, self.local.stats.S):
+        if self.asked is not None:
             return self.released_sums
-        return merged_sums(self.filled, list(self.groups))
+        local = filled_in_groups(self.study, self.summaries, self.groups, self.n_components)
+        if np.array_equal(local.stats.S, self.local.stats.S):
+            return self.released_sums
+        return merged_sums(local, list(self.groups))
 
     @cached_property
     def prior(self) -> Prior:

@@ -29,8 +29,8 @@ from fedmerdel.commands.screen import (
     show_check,
     show_next,
     show_review,
+    show_validation,
 )
-from fedmerdel.commands.validation import show_validation
 from fedmerdel.errors import DataError, FileError, OptionError, RareLevelWarning
 from fedmerdel.files import check_earlier, check_place, write_text
 from fedmerdel.model.broadcast import Broadcast

@@ -19,7 +19,7 @@ from scipy.special import gammaln, xlogy
 from scipy.stats import chi2
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.levels import sum_levels
+from fedmerdel.sums.levels import level_means, level_totals, sum_levels
 from fedmerdel.sums.prior import Prior
 
 
@@ -53,6 +53,26 @@ def log_bayes_factors(groups: FloatArray, prior: Prior) -> FloatArray:
     """Return ``ln BF_j`` of one set of levels for all groups against one each: (B, ..., M)."""
     together = variable_evidence(groups.sum(axis=0), prior)
     return np.asarray(together - variable_evidence(groups, prior).sum(axis=0))
+
+
+def most_alike(
+    counts: FloatArray, least: FloatArray, most: FloatArray, offsets: IntArray
+) -> FloatArray:
+    """Return counts within bounds that are as alike in all groups as may be: (B, ..., M).
+
+    Each group has the levels of all groups together, as far as its bounds allow.
+
+    Parameters
+    ----------
+    counts : float64 array (B, ..., M)
+        What is expected of each group at each level.
+    least, most : float64 arrays (B, ..., M)
+        The fewest and the most that there may be.
+    offsets : int64 array (P + 1,)
+        Where each variable's levels start.
+    """
+    shared = level_means(counts.sum(axis=0), offsets)
+    return np.asarray(np.clip(shared * level_totals(counts, offsets), least, most))
 
 
 def same_levels(groups: FloatArray, prior: Prior) -> LevelTest:

@@ -9,8 +9,8 @@ import numpy as np
 from fedmerdel.centre.comparison import compare_sites
 from fedmerdel.errors import OptionError
 from fedmerdel.plot.canvas import LINE, axes, columns, lines, text_width
+from fedmerdel.plot.shades import scale, shades
 from fedmerdel.plot.subject import needed_federation
-from fedmerdel.plot.tables import scale, shades
 from fedmerdel.report.colours import RATIO_STOPS
 
 if TYPE_CHECKING:

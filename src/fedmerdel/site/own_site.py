@@ -15,7 +15,6 @@ from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.records.tables import Readable
 from fedmerdel.release.summary import SiteSummary
-from fedmerdel.release.validation import Validation
 from fedmerdel.site.assign import Assignment, assign
 from fedmerdel.site.check import Check, check_site
 from fedmerdel.site.fit_site import prepare_release
@@ -24,7 +23,6 @@ from fedmerdel.site.release import Release
 from fedmerdel.site.reply_site import prepare_reply
 from fedmerdel.site.site_file import SiteFile, is_site_file
 from fedmerdel.site.site_table import open_site_table
-from fedmerdel.site.validate_site import validate_site
 from fedmerdel.study.study import Study
 
 
@@ -45,8 +43,8 @@ Leaving = TypeVar("Leaving", bound=Signable)
 class Site:
     """A site whose own file decides.
 
-    Made by `Site.load`. What `fit`, `reply` and `validate` return is written down in the
-    site's ledger before they return it, and refused if the site has not agreed to it.
+    Made by `Site.load`. What `fit` and `reply` return is written down in the site's ledger before
+    they return it, and refused if the site has not agreed to it.
 
     Attributes
     ----------
@@ -128,27 +126,6 @@ class Site:
         self.check_model(model)
         return assign(model, self.table, n_jobs=n_jobs)
 
-    def validate(
-        self, model: GlobalModel, *, rows_changed: bool = False, n_jobs: int | None = None
-    ) -> Validation:
-        """Say how well the clusters of a model of its study fit the site; see `validate_site`.
-
-        Parameters
-        ----------
-        model : GlobalModel
-            The clusters, in which the site took no part.
-        rows_changed : bool
-            Release although rows were added or withdrawn since the last release.
-        n_jobs : int or None
-            Threads; the result does not depend on it.
-        """
-        self.check_model(model)
-
-        def make(table: Readable) -> Validation:
-            return validate_site(model, table, self.name, n_jobs=n_jobs)
-
-        return _released(self, make, ("validation", 0, model.hash), rows_changed)
-
     def check_model(self, model: GlobalModel) -> None:
         """Refuse a model of another study than the site's own."""
         if model.study.hash != self.study.hash:
@@ -164,7 +141,7 @@ def prepare_fit_of(site: Site, rows_changed: bool = False, **options: Any) -> Re
     def make(table: Readable) -> Release:
         return prepare_release(site.study, table, site.name, **options)
 
-    return _released(site, make, ("summary", 0, ""), rows_changed)
+    return released_by(site, make, ("summary", 0, ""), rows_changed)
 
 
 def prepare_reply_of(
@@ -176,10 +153,10 @@ def prepare_reply_of(
     def make(table: Readable) -> Release:
         return prepare_reply(site.study, broadcast, table, site.name, **options)
 
-    return _released(site, make, ("reply", broadcast.number, broadcast.hash), rows_changed)
+    return released_by(site, make, ("reply", broadcast.number, broadcast.hash), rows_changed)
 
 
-def _released(
+def released_by(
     site: Site,
     make: Callable[[Readable], Leaving],
     asked: tuple[What, int, str],

@@ -1,0 +1,403 @@
+"""A site that took no part says how well the clusters fit there, and tells nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from scipy.stats import chisquare
+from sklearn.metrics import adjusted_rand_score
+
+from fedmerdel import (
+    DataError,
+    Federation,
+    OptionError,
+    Study,
+    Validation,
+    draft_study,
+    fit_site,
+    merge_sites,
+    policy_named,
+    score_samples,
+    simulate,
+    validate_site,
+)
+from fedmerdel.fitting.passes import Workers
+from fedmerdel.inference.transport import Measured, carried_share, mean_score, share_shift
+from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.nats import two_digits
+from fedmerdel.release.validation_sheets import NAMES
+from fedmerdel.site.ledger import Ledger
+from fedmerdel.site.local_fit import fit_in_batches
+from fedmerdel.site.site_table import study_rows
+from fedmerdel.site.validate_site import PARTS, _in_groups, held_out_scores
+from fedmerdel.study.policy import POLICIES, Policy
+from fedmerdel.study.priors import study_prior
+from fedmerdel.sums.agreement import adjusted_rand, contingency
+from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.predictive import mean_levels, mean_weights
+from tests.command_line import Run, agree, done, first_merge, hospital, refused, words
+from tests.drawn import seeds
+from tests.signing import CENTRE, LISTED, SITES, STRANGER
+
+TABLE = simulate(3200, 12, 3, beta=(0.3, 0.3), random_state=3)
+
+
+def study_of(policy: str = "none", **options: Any) -> Study:
+    return replace(draft_study(TABLE.X, name="made"), policy=policy_named(policy), **options)
+
+
+def federation_of(study: Study) -> Federation:
+    rows = {f"s{b}": TABLE.X[800 * b : 800 * (b + 1)] for b in range(3)}
+    return merge_sites(study, [fit_site(study, each, s) for s, each in rows.items()])
+
+
+NEW = TABLE.X[2400:]
+
+
+@pytest.fixture(scope="module")
+def federation() -> Federation:
+    return federation_of(study_of())
+
+
+# Formulas
+
+
+@given(
+    first=st.lists(st.integers(0, 4), min_size=1, max_size=30),
+    seed=seeds,
+)
+def test_the_rand_index_of_a_table_is_that_of_the_labels(first: list[int], seed: int) -> None:
+    one = np.array(first)
+    other = np.random.default_rng(seed).integers(0, 4, len(one))
+    table = contingency(one, other, np.ones(len(one)))
+    np.testing.assert_allclose(adjusted_rand(table), adjusted_rand_score(one, other), atol=1e-12)
+
+
+@given(seed=seeds)
+def test_the_share_has_the_error_of_the_ratio(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.multivariate_normal([-3, -5, -3.5], np.eye(3) + 2.0, 400)
+    a, b = scores[:, 0] - scores[:, 1], scores[:, 2] - scores[:, 1]
+
+    def mean(x: np.ndarray) -> Measured:
+        return mean_score(x.sum(), x.std(), len(x), 0.0, 0.0)
+
+    found = carried_share(mean(a), mean(b), mean(a - b))
+    assert found is not None
+    share = a.mean() / b.mean()
+    assert found.value == pytest.approx(share)
+    error = (a - share * b).std() / 20.0 / b.mean()
+    assert found.standard_error == pytest.approx(error, rel=1e-6)
+    assert carried_share(mean(a), Measured(0.01, 0.01), mean(a)) is None
+
+
+def test_what_rounding_leaves_open_is_in_the_error() -> None:
+    exact, told = mean_score(-50, 2.0, 10, 0, 0), mean_score(-50, 2.0, 10, 3, 0)
+    assert exact == Measured(-5.0, 2.0 / np.sqrt(10))
+    assert told.standard_error**2 == pytest.approx(exact.standard_error**2 + 9 / 12 / 100)
+    rows = mean_score(-50, 2.0, 10, 0, 4)
+    assert rows.standard_error**2 == pytest.approx(exact.standard_error**2 + 25 * 16 / 12 / 100)
+
+
+@given(seed=seeds)
+def test_a_shift_is_pearsons_where_all_is_told(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.full(4, 5.0))
+    counts = rng.multinomial(5000, shares).astype(float)
+    found = share_shift(counts, shares, np.inf, 0, 0.0)
+    if (5000 * shares).min() > 5:
+        np.testing.assert_allclose(found[::2], tuple(chisquare(counts, 5000 * shares)))
+        assert found.df == 3
+    # As many rows in the model: both vary, so twice the variance.
+    halved = share_shift(counts, shares, 5000.0, 0, 0.0)
+    assert halved.statistic == pytest.approx(found.statistic / 2)
+
+
+def test_clusters_too_rare_for_a_test_are_taken_together() -> None:
+    shares = np.array([0.5, 0.48, 0.019, 0.001])
+    found = share_shift(np.array([500.0, 480.0, 20.0, 0.0]), shares, np.inf, 10, 0.0)
+    assert found.df == 2  # the last is in the first
+    assert found.statistic == pytest.approx(1 / 501 + 1 / 19)
+    assert share_shift(np.array([20.0, 0.0]), np.array([0.9, 0.1]), 1e3, 10, 5.0) == (0.0, 0, 1.0)
+
+
+def test_the_test_of_shares_is_no_more_sure_than_it_should_be() -> None:
+    """Rows that are shared between clusters vary less: of 400 tests few are below 5 %."""
+    rng = np.random.default_rng(8)
+    shares, levels = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.5, 0.8])
+    p_values = []
+    for _ in range(400):
+        z = rng.choice(3, 600, p=shares)
+        X = rng.random((600, 6)) < levels[z][:, None]
+        yes = X.sum(axis=1)[:, None]
+        rho = np.log(shares) + yes * np.log(levels) + (6 - yes) * np.log(1 - levels)
+        r = np.exp(rho - logsumexp(rho, axis=1)[:, None])
+        p_values.append(share_shift(r.sum(axis=0), shares, np.inf, 0, 0.0).p_value)
+    assert 0 < np.mean(np.array(p_values) < 0.2) < 0.2
+    assert np.mean(np.array(p_values) < 0.05) < 0.05
+
+
+@given(spread=st.floats(1e-6, 1e6))
+def test_spreads_have_two_digits_and_are_never_too_small(spread: float) -> None:
+    told = two_digits(spread)
+    assert spread <= told * (1 + 1e-12) <= spread * 1.21
+    assert told == float(f"{told:.1e}")
+    assert two_digits(0.0) == 0.0
+
+
+# Rows that clusters were not found from
+
+
+def test_each_row_is_scored_by_what_others_have_found(federation: Federation) -> None:
+    """Against plain arrays: probabilities of levels, multiplied row by row."""
+    model, study = federation.model, federation.study
+    rows, seed = study_rows(study, NEW), np.random.SeedSequence(5)
+    n, columns = len(NEW), np.arange(12)
+    at = 2 * columns + NEW
+
+    def log_scores(weights: np.ndarray, levels: np.ndarray, part: np.ndarray) -> np.ndarray:
+        each = np.log(levels)[:, at[part]].sum(axis=2)  # (K, rows)
+        return np.asarray(logsumexp(each + np.log(weights)[:, None], axis=0))
+
+    with Workers() as workers:
+        found = held_out_scores(model, rows, np.random.SeedSequence(5), workers)
+    np.testing.assert_allclose(found[1], score_samples(model, NEW), rtol=1e-12)
+    order, *starts = seed.spawn(PARTS + 1)
+    part_of = np.random.default_rng(order).permutation(n) % PARTS
+    sums, prior = model.sums, model.prior
+    empty = (prior.n_components - len(sums.T)) * prior.alpha
+    kept = sums.T.sum() + prior.alpha * len(sums.T)
+    blank = prior.eps / np.repeat(np.add.reduceat(prior.eps, prior.offsets[:-1]), 2)
+    for number, start in enumerate(starts):
+        out, known = np.flatnonzero(part_of == number), np.flatnonzero(part_of != number)
+        # Weights by plain EM, with E ln phi as `assign` reads it.
+        levels = mean_levels(sums, prior)
+        log_levels = expectations(sums, prior).log_levels
+        pooled = weights = mean_weights(sums, prior)
+        each = log_levels[:, at[known]].sum(axis=2).T
+        for _ in range(20):
+            rho = each + np.log(weights)
+            r = np.exp(rho - logsumexp(rho, axis=1)[:, None])
+            weights = (pooled + r.sum(axis=0)) / (1 + len(known))
+        share = kept / (kept + empty)
+        wanted = log_scores(np.append(share * weights, 1 - share), np.vstack([levels, blank]), out)
+        np.testing.assert_allclose(found[0, out], wanted, rtol=1e-9)
+        margins = np.stack([(NEW[known] == level).sum(axis=0) for level in (0, 1)], axis=1) + 0.5
+        margins /= margins.sum(axis=1, keepdims=True)
+        wanted = np.log(margins)[columns, NEW[out]].sum(axis=1)
+        np.testing.assert_allclose(found[2, out], wanted, rtol=1e-9)
+        with Workers() as workers:
+            own_prior = study_prior(study, study.n_components)
+            own = fit_in_batches(study, rows.take(known), own_prior, start, workers, None)
+        more = (own.prior.n_components - len(own.sums.T)) * own.prior.alpha
+        weights = np.append(own.prior.alpha + own.sums.T, more)
+        blank_own = own.prior.eps / np.repeat(
+            np.add.reduceat(own.prior.eps, own.prior.offsets[:-1]), 2
+        )
+        levels = np.vstack([mean_levels(own.sums, own.prior), blank_own])
+        wanted = log_scores(weights / weights.sum(), levels, out)
+        np.testing.assert_allclose(found[3, out], wanted, rtol=1e-9)
+
+
+# What it says
+
+
+def test_the_same_kind_of_rows_is_fitted_as_well_as_by_own_clusters(
+    federation: Federation,
+) -> None:
+    found = validate_site(federation.model, NEW, "new")
+    assert found.carried is not None
+    assert 0.95 < found.carried.value < 1.2
+    assert found.adjusted_rand > 0.9
+    assert found.shift.p_value > 0.01
+    assert tuple(found.scores) == NAMES
+    mean = score_samples(federation.model, NEW).mean()
+    assert found.scores["model_weights"].value == pytest.approx(mean)
+    error = score_samples(federation.model, NEW).std() / np.sqrt(len(NEW))
+    assert found.scores["model_weights"].standard_error == pytest.approx(error)
+    # A federation stands for its model.
+    assert validate_site(federation, NEW, "new").to_bytes() == found.to_bytes()  # type: ignore[arg-type]
+
+
+def test_other_clusters_and_other_shares_are_noticed(federation: Federation) -> None:
+    rng = np.random.default_rng(1)
+    few = np.flatnonzero((TABLE.labels[2400:] != 0) | (rng.random(len(NEW)) < 0.3))
+    shifted = validate_site(federation.model, NEW[few], "new")
+    assert shifted.shift.p_value < 1e-6
+    assert shifted.carried is not None
+    assert shifted.carried.value > 0.9
+    assert shifted.scores["site_weights"].value > shifted.scores["model_weights"].value
+    strange = simulate(800, 12, 3, beta=(0.3, 0.3), random_state=99).X
+    other = validate_site(federation.model, strange, "new")
+    assert other.carried is not None
+    assert other.carried.value < 0.5
+    noise = validate_site(federation.model, rng.integers(0, 2, (800, 12)), "new")
+    assert noise.carried is None  # nothing to be gained there
+
+
+def test_weights_count_rows(federation: Federation) -> None:
+    study = federation.study
+    twice = validate_site(federation.model, NEW[:300], "new", sample_weight=np.full(300, 2.0))
+    once = validate_site(federation.model, NEW[:300], "new")
+    assert twice.n_rows == 600
+    assert twice.scores["model_weights"].value == pytest.approx(once.scores["model_weights"].value)
+    # Weights are no rows: what they say is no surer.
+    errors = [each.scores["model_weights"].standard_error for each in (once, twice)]
+    assert errors[0] == pytest.approx(errors[1])
+    some = np.arange(400) < 300
+    none = validate_site(federation.model, NEW[:400], "new", sample_weight=some.astype(float))
+    assert none.to_bytes() == once.to_bytes()
+    assert study.weight is None
+
+
+# Disclosure control
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=seeds, policy=st.sampled_from([POLICIES[n] for n in ("opensafely", "ons", "ohdsi")]))
+def test_no_sum_of_a_table_of_labels_is_small(seed: int, policy: Policy) -> None:
+    rng = np.random.default_rng(seed)
+    G, K = rng.integers(1, 7, 2)
+    hard = rng.poisson(rng.gamma(0.3, 60.0, (G, K))).astype(float)
+    hard[0, 0] += policy.smallest
+    soft = hard * rng.uniform(1, 2, (G, K)) if rng.random() < 0.3 else hard
+    mechanism = mechanism_for(policy)
+    table, rest = _in_groups(soft, hard, mechanism)
+    cells = np.concatenate([table.ravel(), table.sum(axis=0), table.sum(axis=1), [table.sum()]])
+    assert mechanism.broken(cells, None) is None
+    assert rest is not None
+    assert table.shape[1] == K
+    assert (table.sum(axis=1) > 0).all()
+    assert abs(table.sum() - soft.sum()) <= max(policy.step / 2, policy.smallest - soft.sum())
+    exact, none = _in_groups(soft, hard, mechanism_for(POLICIES["none"]))
+    assert none is None
+    np.testing.assert_allclose(exact, soft[soft.sum(axis=1) > 0], atol=1e-6)
+
+
+def test_under_a_policy_all_is_rounded_and_says_nearly_the_same() -> None:
+    exact = validate_site(federation_of(study_of("none")).model, NEW, "new")
+    model = federation_of(study_of("opensafely")).model
+    found = validate_site(model, NEW[:795], "new")
+    mechanism = found.mechanism
+    steps = found.nats / mechanism.nats
+    np.testing.assert_allclose(steps, np.round(steps), atol=1e-6)
+    assert found.n_rows == 795
+    for counts in (found.rows, found.site_rows, found.labels):
+        assert not np.any(counts % 5)
+        assert not np.any((counts > 0) & (counts < 10))
+    assert exact.carried is not None
+    assert found.carried is not None
+    assert abs(exact.carried.value - found.carried.value) < 0.05
+    assert abs(exact.adjusted_rand - found.adjusted_rand) < 0.05
+    for name, score in found.scores.items():
+        other = exact.scores[name]
+        assert abs(score.value - other.value) < 2 * score.standard_error
+        assert score.standard_error >= 0.9 * other.standard_error
+    note = found.to_files()["README.txt"].decode()
+    assert "no count from 1 to 9" in note
+    assert max(map(len, note.splitlines())) <= 88
+
+
+def test_too_few_rows_are_refused_in_one_line() -> None:
+    for policy, few in (("none", 4), ("opensafely", 9), ("ons", 9)):
+        model = federation_of(study_of(policy)).model
+        with pytest.raises(DataError, match="too small for it alone") as caught:
+            validate_site(model, NEW[:few], "new")
+        assert "\n" not in str(caught.value)
+        found = validate_site(model, NEW[:12], "new")
+        assert round(found.n_rows, 9) in (10.0, 12.0)
+        assert found.labels.sum() == pytest.approx(found.n_rows)
+        with pytest.raises(DataError, match="too small for it alone"):
+            validate_site(model, NEW[:30], "new", sample_weight=np.arange(30) < few)
+
+
+def test_what_is_no_validation_is_refused(federation: Federation) -> None:
+    found = validate_site(federation.model, NEW[:100], "new")
+    rounded = replace(found, policy=policy_named("none"))
+    for field, value, word in (
+        ("site_rows", found.site_rows * 2, "same rows"),
+        ("model_shares", found.model_shares * 2, "shares"),
+        ("nats", -found.nats, "negative"),
+        ("spread", found.spread[:3], "shape"),
+        ("rest", 7, "leave"),
+        ("model_rows", 0.0, "no rows"),
+        ("policy", policy_named("opensafely"), "policy"),
+        ("site", "", "text"),
+    ):
+        with pytest.raises(DataError, match=word):
+            replace(rounded, **{field: value})
+    for given_model in (None, "model", found):
+        with pytest.raises(OptionError, match="GlobalModel"):
+            validate_site(given_model, NEW, "new")  # type: ignore[arg-type]
+
+
+def test_keys_of_the_study_hold_here_too() -> None:
+    study = study_of(**LISTED)
+    model = merge_sites(
+        study, [fit_site(study, NEW, "hull").signed(SITES["hull"])]
+    ).model  # the centre did not sign it
+    with pytest.raises(DataError, match="is not signed"):
+        validate_site(model, NEW, "leeds")
+    with pytest.raises(DataError, match="another key"):
+        validate_site(model.signed(STRANGER), NEW, "leeds")
+    with pytest.raises(DataError, match="not among the sites"):
+        validate_site(model.signed(CENTRE), NEW, "ripon")
+
+
+# The command
+
+
+@pytest.fixture
+def merged(run: Run) -> Run:
+    first_merge(run)
+    hospital(500, 0.4, 77).to_csv("ripon.csv", index=False)
+    return run
+
+
+def test_the_command_shows_what_it_writes(merged: Run) -> None:
+    said = merged("validate", "centre-0", "ripon.csv", "--site", "ripon", "-o", "out")
+    text = words(said)
+    found = Validation.load("out")
+    for phrase in ("500 rows", "no ledger", "Next: fedmerdel review out"):
+        assert phrase in text
+    assert found.carried is not None
+    assert f"{found.carried.value:.0%}" in text
+    assert "SECRET" not in text + str(found.to_files())
+    review = words(merged("review", "out"))
+    assert f"{found.adjusted_rand:.2f}" in review
+    assert "No row is inside" in review
+    refused(merged("review", "out", "--html", "page.html"), "--html")
+    refused(merged("validate", "centre-0", "ripon.csv", "-o", "o2"), "--site")
+    small = pd.read_csv("ripon.csv").head(6)
+    small.to_csv("six.csv", index=False)
+    refused(merged("validate", "centre-0", "six.csv", "--site", "six", "-o", "o2"), "too small")
+    assert not Path("o2").exists()
+    again = ("validate", "centre-0", "ripon.csv", "-o", "out", "--site")
+    done(merged(*again, "ripon"))
+    refused(merged(*again, "york"), "another site", "--replace")
+
+
+def test_a_site_with_its_own_file_keeps_count(merged: Run) -> None:
+    own = str(agree(merged, "ripon"))
+    assert "no ledger" not in words(merged("validate", "centre-0/model", own, "-o", "out"))
+    home = Path("ripon-home")
+    (entry,) = Ledger(home).entries()
+    assert (entry.what, entry.round, entry.rows) == ("validation", 0, 500)
+    assert entry.broadcast == Validation.load("out").model_hash
+    done(merged("validate", "centre-0", own, "-o", "out.zip"))  # the same once more
+    assert len(Ledger(home).entries()) == 1
+    assert "validat" in words(merged("ledger", own))  # a narrow screen breaks the word
+    done(merged("merge", "study.toml", "leeds-0", "york-0", "-o", "two"))
+    refused(merged("validate", "two", own, "-o", "other"), "a validation of this table left")
+    refused(merged("validate", "two", own, "-o", "other", "--site", "ripon"), "leave --site")
+    assert not Path("other").exists()
+    done(merged("fit", own, "-o", "ripon-0"))  # a first release is another thing
+    assert [each.what for each in Ledger(home).entries()] == ["validation", "summary"]
