@@ -22,6 +22,7 @@ from fedmerdel import (
     merge_sites,
     plot,
     policy_named,
+    reply_site,
     simulate,
 )
 from fedmerdel.inference.comparison import log_bayes_factors, most_alike, same_levels
@@ -41,6 +42,7 @@ def drawn_counts(seed: int, B: int = 2) -> tuple[np.ndarray, np.ndarray, Prior]:
     return inside.max(axis=1) * 1.1, S, prior
 
 
+@settings(deadline=None)
 @given(seed=seeds)
 def test_parts_are_the_merge_gain_without_weights_and_overlap(seed: int) -> None:
     T, S, prior = drawn_counts(seed)
@@ -52,6 +54,7 @@ def test_parts_are_the_merge_gain_without_weights_and_overlap(seed: int) -> None
     np.testing.assert_allclose(parts.sum(), gain - weights + 7.0, rtol=1e-9, atol=1e-8)
 
 
+@settings(deadline=None)
 @given(rows=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), max_size=9))
 def test_a_part_is_the_odds_of_the_rows_one_after_the_other(rows: list[tuple[int, int]]) -> None:
     """The probability of rows under unknown levels, as a product of predictions."""
@@ -73,7 +76,7 @@ def test_a_part_is_the_odds_of_the_rows_one_after_the_other(rows: list[tuple[int
     np.testing.assert_allclose(log_bayes_factors(S, prior)[0], together - apart, atol=1e-10)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(seed=seeds, B=st.integers(1, 4))
 def test_the_likelihood_ratio_is_that_of_a_contingency_table(seed: int, B: int) -> None:
     _, S, prior = drawn_counts(seed, B)
@@ -134,6 +137,27 @@ def test_a_variable_that_differs_at_one_site_stands_out(policy: str) -> None:
     np.testing.assert_array_equal(shown[0], found.log_bayes_factors[4])
     assert shown.shape == (5, 3)
     assert [text.get_text() for text in ax.get_xticklabels()] == [f"cluster {k}" for k in range(3)]
+
+
+def test_after_a_round_sites_that_are_alike_look_alike() -> None:
+    """Clusters that overlap have other borders at each site, until all count in the same ones."""
+    table = simulate(2400, 12, 4, beta=(1, 2), random_state=2)
+    study = replace(draft_study(table.X, name="x", rounds=1), policy=policy_named("none"))
+    rows = {f"s{b}": table.X[b::3] for b in range(3)}
+    before = merge_sites(study, [fit_site(study, each, s) for s, each in rows.items()])
+    replies = [reply_site(study, before.broadcast, each, s) for s, each in rows.items()]
+    after, _ = before.step(replies)
+    first, then = before.compare("s0", "s1"), after.compare("s0", "s1")
+    assert not first.same_clusters
+    assert then.same_clusters
+    assert sum(map(len, first.different.values())) > 0
+    assert not any(then.different.values())
+    every = [after.differences(k).p_values for k in range(after.n_clusters)]
+    assert np.mean(np.concatenate(every) < 0.05) < 0.05
+    # A site that did not reply is carried with clusters of its own.
+    some, _ = before.step(replies[1:])
+    assert not some.compare("s0", "s1").same_clusters
+    assert some.compare("s1", "s2").same_clusters
 
 
 def test_parts_of_two_sites_are_those_of_their_merge() -> None:

@@ -70,6 +70,7 @@ def federation() -> Federation:
 # Formulas
 
 
+@settings(deadline=None)
 @given(
     first=st.lists(st.integers(0, 4), min_size=1, max_size=30),
     seed=seeds,
@@ -81,6 +82,7 @@ def test_the_rand_index_of_a_table_is_that_of_the_labels(first: list[int], seed:
     np.testing.assert_allclose(adjusted_rand(table), adjusted_rand_score(one, other), atol=1e-12)
 
 
+@settings(deadline=None)
 @given(seed=seeds)
 def test_the_share_has_the_error_of_the_ratio(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -107,6 +109,7 @@ def test_what_rounding_leaves_open_is_in_the_error() -> None:
     assert rows.standard_error**2 == pytest.approx(exact.standard_error**2 + 25 * 16 / 12 / 100)
 
 
+@settings(deadline=None)
 @given(seed=seeds)
 def test_a_shift_is_pearsons_where_all_is_told(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -145,6 +148,7 @@ def test_the_test_of_shares_is_no_more_sure_than_it_should_be() -> None:
     assert np.mean(np.array(p_values) < 0.05) < 0.05
 
 
+@settings(deadline=None)
 @given(spread=st.floats(1e-6, 1e6))
 def test_spreads_have_two_digits_and_are_never_too_small(spread: float) -> None:
     told = two_digits(spread)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedmerdel.centre.state import FederationState
+from fedmerdel.centre.summaries import replies_to
 from fedmerdel.errors import OptionError
 from fedmerdel.inference.comparison import (
     LevelTest,
@@ -42,6 +43,10 @@ class SiteComparison(NamedTuple):
         Logarithm of the odds, in the light of the counts, that both sites have the same levels of
         a variable in a cluster, against levels of their own. Above 0: the same. Where disclosure
         control leaves open what the counts are, they are taken as alike as they may be.
+    same_clusters : bool
+        Whether both sites have counted their rows in the very same clusters, as after a round.
+        Clusters that each site has found for itself have borders of their own too, and that looks
+        like a difference of their levels.
     """
 
     site: str
@@ -50,6 +55,7 @@ class SiteComparison(NamedTuple):
     clusters: tuple[int, ...]
     rows: FloatArray
     log_bayes_factors: FloatArray
+    same_clusters: bool
 
     @property
     def total(self) -> FloatArray:
@@ -84,6 +90,7 @@ def compare_sites(federation: FederationState, site: str, other: str) -> SiteCom
         tuple(int(k) for k in shared),
         rows[:, shared],
         np.ascontiguousarray(log_bayes_factors(counts, federation.prior).T),
+        all(replies_to(federation.summaries[b], federation.asked) for b in pair),
     )
 
 

@@ -103,7 +103,8 @@ class Federation(FederationState):
     def compare(self, site: str, other: str) -> SiteComparison:
         """Compare two sites in the clusters that both have, variable by variable.
 
-        Nothing new is asked of the sites: it follows from the counts that they have released.
+        Nothing new is asked of the sites: it follows from the counts that they have released. Go a
+        round first: clusters that each site found for itself differ by their borders too.
 
         Parameters
         ----------
@@ -114,6 +115,8 @@ class Federation(FederationState):
 
     def differences(self, cluster: int) -> LevelTest:
         """Compare all sites in one cluster: whether the levels of each variable are the same.
+
+        As `compare`, best after a round.
 
         Parameters
         ----------

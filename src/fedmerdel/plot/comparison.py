@@ -29,7 +29,7 @@ def site_comparison(
 
     A line for each variable, the most different first; a column for each cluster. Orange: the two
     sites have different levels of the variable there; purple: the same; white: too few rows to
-    tell.
+    tell. Before the first round clusters may differ by their borders alone.
 
     Parameters
     ----------
@@ -66,5 +66,6 @@ def site_comparison(
     mesh = shades(ax, found.log_bayes_factors[shown], Normalize(-END, END, clip=True), RATIO_STOPS)
     lines(ax, texts)
     columns(ax, names)
-    scale(ax, mesh, "ln odds: below 0 the sites differ", TICKS)
+    borders = "" if found.same_clusters else ", or borders"
+    scale(ax, mesh, f"ln odds: below 0 the sites differ{borders}", TICKS)
     return ax
