@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -405,3 +406,34 @@ def test_a_site_with_its_own_file_keeps_count(merged: Run) -> None:
     assert not Path("other").exists()
     done(merged("fit", own, "-o", "ripon-0"))  # a first release is another thing
     assert [each.what for each in Ledger(home).entries()] == ["validation", "summary"]
+
+
+# Claims over seeds
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize("policy", ["none", "opensafely"])
+def test_errors_cover_and_shares_are_not_called_shifted(
+    policy: str, record_property: Callable[[str, object], None]
+) -> None:
+    """New sites of the same kind: 200 of 300 rows each, clusters that overlap."""
+    table = simulate(200 * 300 + 8000, 12, 4, beta=(1, 2), random_state=11)
+    study = replace(draft_study(table.X, name="made"), policy=policy_named(policy))
+    rows = {f"s{b}": table.X[2000 * b : 2000 * (b + 1)] for b in range(4)}
+    federation = merge_sites(study, [fit_site(study, each, s) for s, each in rows.items()])
+    fresh = table.X[8000:]
+    truth = score_samples(federation.model, fresh).mean()
+    covered, shifted, carried = [], [], []
+    for at in range(0, len(fresh), 300):
+        found = validate_site(federation.model, fresh[at : at + 300], "new")
+        score = found.scores["model_weights"]
+        covered.append(abs(score.value - truth) <= 1.96 * score.standard_error)
+        shifted.append(found.shift.p_value < 0.05)
+        carried.append(found.gain.value > found.own_gain.value)
+    told = f"policy {policy}: 95 % intervals of the log-score of 300 rows that cover"
+    record_property(told, f"{np.mean(covered):.3f}, 0.92 to 0.98")
+    record_property(f"policy {policy}: shares called shifted", f"{np.mean(shifted):.3f}, < 0.06")
+    record_property(f"policy {policy}: model above own clusters", f"{np.mean(carried):.2f}, > 0.9")
+    assert 0.92 <= np.mean(covered) <= 0.98
+    assert np.mean(shifted) < 0.06
+    assert np.mean(carried) > 0.9
