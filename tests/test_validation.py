@@ -248,6 +248,15 @@ def test_other_clusters_and_other_shares_are_noticed(federation: Federation) -> 
     assert noise.carried is None  # nothing to be gained there
 
 
+def test_a_validation_names_its_model_whatever_clusters_are_called(federation: Federation) -> None:
+    named = federation.named({0: "well"}).model
+    assert named.hash == federation.model.hash
+    found = validate_site(named, NEW[:100], "new")
+    assert found.model_hash == named.hash
+    fewer = federation.remove("s1").model
+    assert fewer.hash != named.hash
+
+
 def test_weights_count_rows(federation: Federation) -> None:
     study = federation.study
     twice = validate_site(federation.model, NEW[:300], "new", sample_weight=np.full(300, 2.0))
@@ -318,8 +327,8 @@ def test_too_few_rows_are_refused_in_one_line() -> None:
             validate_site(model, NEW[:few], "new")
         assert "\n" not in str(caught.value)
         found = validate_site(model, NEW[:12], "new")
-        assert round(found.n_rows, 9) in (10.0, 12.0)
-        assert found.labels.sum() == pytest.approx(found.n_rows)
+        assert found.n_rows in (10.0, 12.0)
+        assert found.rows.sum() == pytest.approx(found.n_rows)
         with pytest.raises(DataError, match="too small for it alone"):
             validate_site(model, NEW[:30], "new", sample_weight=np.arange(30) < few)
 

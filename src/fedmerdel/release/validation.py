@@ -111,7 +111,7 @@ class Validation(Parcel):
     @property
     def n_rows(self) -> float:
         """Rows of the site, as released."""
-        return float(self.rows.sum())
+        return float(self.labels.sum())
 
     @property
     def mechanism(self) -> Mechanism:
@@ -263,7 +263,7 @@ class Validation(Parcel):
         if wrong is not None:
             return wrong
         total = self.n_rows
-        sums = (self.site_rows.sum(), self.labels.sum())
+        sums = (self.site_rows.sum(), self.rows.sum())
         if total <= 0 or not all(abs(each - total) <= DUST * max(total, 1.0) for each in sums):
             return "its counts don't sum to the same rows"
         if abs(self.model_shares.sum() - 1.0) > DUST or self.model_shares.min() <= 0:
