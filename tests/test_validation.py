@@ -22,6 +22,7 @@ from fedmerdel import (
     OptionError,
     Study,
     Validation,
+    assign,
     draft_study,
     fit_site,
     merge_sites,
@@ -240,6 +241,16 @@ def test_other_clusters_and_other_shares_are_noticed(federation: Federation) -> 
     assert shifted.carried is not None
     assert shifted.carried.value > 0.9
     assert shifted.scores["site_weights"].value > shifted.scores["model_weights"].value
+    # Rows in each cluster: as `assign` counts them, and with the model's weights as they are.
+    model, rows = federation.model, NEW[few]
+    given_rows = assign(model, rows)
+    np.testing.assert_allclose(shifted.site_rows, given_rows.probabilities.sum(axis=0))
+    each = expectations(model.sums, model.prior).log_levels[:, 2 * np.arange(12) + rows].sum(axis=2)
+    rho = each.T + np.log(mean_weights(model.sums, model.prior))
+    r = np.exp(rho - logsumexp(rho, axis=1)[:, None])
+    np.testing.assert_allclose(shifted.rows, r.sum(axis=0))
+    own = np.bincount(given_rows.labels, minlength=model.n_clusters)
+    np.testing.assert_allclose(shifted.labels.sum(axis=0), own, atol=1e-6)
     strange = simulate(800, 12, 3, beta=(0.3, 0.3), random_state=99).X
     other = validate_site(federation.model, strange, "new")
     assert other.carried is not None
