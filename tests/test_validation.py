@@ -326,6 +326,9 @@ def test_under_a_policy_all_is_rounded_and_says_nearly_the_same() -> None:
         other = exact.scores[name]
         assert abs(score.value - other.value) < 2 * score.standard_error
         assert score.standard_error >= 0.9 * other.standard_error
+    gain, n = found.gain, found.n_rows  # of two sums, each rounded
+    rounding = (2 * mechanism.nats**2 + (5 * gain.value) ** 2) / 12 / n**2
+    assert gain.standard_error**2 == pytest.approx(found.spread[4] ** 2 / n + rounding)
     note = found.to_files()["README.txt"].decode()
     assert "no count from 1 to 9" in note
     assert max(map(len, note.splitlines())) <= 88
