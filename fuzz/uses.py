@@ -141,6 +141,7 @@ def _estimated(kind: type[Any]) -> Use:
         model.report(out.with_suffix(".html"), date="today")
         if kind is MerDel:
             model.credible_intervals()
+            model.intervals(rows)
             model.sample(5)
         model.save(out)
         kind.load(out)

@@ -20,7 +20,7 @@ from fedmerdel import (
 )
 from fedmerdel.centre.federation import merge_trusted
 from fedmerdel.study.policy import POLICIES
-from fedmerdel.sums.sums import Sums
+from fedmerdel.sums.sums import OutcomeCounts, Sums
 from tests.federations import made_study, summary_of
 
 LIAR = "site 00"
@@ -178,6 +178,18 @@ def _missing_rates(rng: np.random.Generator, n_sites: int, n_variables: int) -> 
         of_variable,
         np.minimum(5 * of_site * of_variable, 0.9),
     ][rng.integers(3)]
+
+
+def dying(rows: np.ndarray, died: np.ndarray, policy: str = "none") -> Federation:
+    """Sites of one cluster, of whose rows so many have an outcome; nan if nobody knows."""
+    study = made_study(np.array([2, 2]), policy=POLICIES[policy], outcomes=("died",))
+    sent = []
+    for b, (n, each) in enumerate(zip(rows, died, strict=True)):
+        S = n / 2 + np.array([[-b, b, b, -b]])  # no two are copies
+        known = OutcomeCounts(*np.array([[0.0], [0.0]] if np.isnan(each) else [[each], [n]]))
+        sums = Sums(np.array([n]), S, np.zeros(1))
+        sent.append(summary_of(study, f"site {b:02d}", sums, {"died": known}))
+    return merge_trusted(study, sent, "auto", "correlation")
 
 
 # Lies: what the first site sends instead, as one that keeps its policy would.

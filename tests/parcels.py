@@ -60,7 +60,6 @@ def as_reply(summary: SiteSummary, seed: int, **changed: Any) -> Reply:
     fields = {field.name: getattr(summary, field.name) for field in dataclasses.fields(summary)}
     more = {
         "broadcast": f"{seed:x}",
-        "evidence": -rng.exponential(1e4),
         "moves": MoveSums(halves, -700.0 * T),  # of rows that are wholly in their clusters
     }
     return Reply(**fields, **{**more, **changed})

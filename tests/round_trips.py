@@ -98,6 +98,4 @@ def small_sites(seed: int, n_sites: int = 15, **options: Any) -> Made:
 def nonsense(federation: Federation, seed: int) -> Federation:
     rng, shape = np.random.default_rng(seed), federation.round_state.clusters.log_levels.shape
     wild = Expectations(rng.normal(0, 3, shape[:1]), rng.normal(0, 3, shape))
-    return replace(
-        federation, next_round=federation.round_state._replace(clusters=wild, divergence=None)
-    )
+    return replace(federation, next_round=federation.round_state._replace(clusters=wild))

@@ -38,6 +38,7 @@ from fedmerdel.site.site_table import row_ids, study_rows
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import policy_named
 from fedmerdel.sums.expectations import expectations, expected_log_weights
+from tests.command_line import Run, agree, done, first_merge, refused
 from tests.reference import by_variable, log_rho
 
 CODEBOOK = Codebook(
@@ -452,3 +453,26 @@ def test_earlier_labels_stay_if_writing_fails(
         write_labels(path, found, None, None)
     assert path.read_bytes() == earlier
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_labels_never_take_the_place_of_rows(run: Run, suffix: str) -> None:
+    """Seen: a table that ends in columns of these names was replaced by its labels."""
+    first_merge(run)
+    table, text = Path(f"leeds{suffix}"), agree(run).read_text()
+    Path("leeds-home/site.toml").write_text(text.replace("leeds.csv", table.name))
+    rows = pd.read_csv("leeds.csv").assign(cluster=1, probability=0.5)
+    for columns in (list(rows), ["asthma", "stroke", "cluster", "probability"]):
+        kept = rows[columns]
+        kept.to_csv(table, index=False) if suffix == ".csv" else kept.to_parquet(table)
+        before = table.read_bytes()
+        own = run("assign", "centre-0/model", "leeds-home/site.toml", "-o", str(table))
+        refused(own, "is the table itself")
+        other = run("assign", "centre-0/model", "york.csv", "-o", str(table))
+        refused(other, "is no file of labels")
+        assert table.read_bytes() == before
+    for _ in range(2):
+        done(run("assign", "centre-0/model", "york.csv", "-o", f"labels{suffix}"))
+    for header in (b"cluster,probability\n", b'"a,""b""","cluster","probability"\r\n'):
+        Path("labels.csv").write_bytes(header)
+        done(run("assign", "centre-0/model", "york.csv", "-o", "labels.csv"))

@@ -5,13 +5,27 @@ Lying sites are in test_lies, forged parcels in the tests of signatures, kills i
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from fedmerdel import Broadcast, DataError, fit_site, merge_sites, policy_named, reply_site
+from fedmerdel import (
+    Account,
+    Broadcast,
+    Codebook,
+    DataError,
+    Variable,
+    fit_site,
+    merge_sites,
+    policy_named,
+    reply_site,
+)
+from fedmerdel.release.cells import all_cells
+from fedmerdel.site.check import check_site
 from fedmerdel.sums.expectations import Expectations
 from tests.site_tables import CODEBOOK, frame_of, level_numbers, study
 
@@ -96,3 +110,108 @@ def test_a_reply_whose_totals_differ_is_refused_at_the_centre() -> None:
         reply_site(agreed, without.broadcast, t, s) for s, t in (("a", more), ("b", tables["b"]))
     ]
     assert without.step(anew)[0].sites == ("a", "b")
+
+
+HIV = Codebook((*CODEBOOK.variables, Variable("hiv", ("no", "yes"), "text")))
+
+
+def with_hiv(X: np.ndarray, n_rows: int) -> pd.DataFrame:
+    """A table of which so many rows have the rarest of diseases."""
+    return frame_of(X).assign(hiv=np.where(np.arange(len(X)) < n_rows, "yes", "no"))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_account_follows_from_the_released_counts(name: str) -> None:
+    """Attack: the bound of the cost told no row at a level from one, by the learned prior."""
+    agreed = replace(study(policy=policy_named(name)), codebook=HIV)
+    for n_rows in (0, 1):
+        table = with_hiv(level_numbers(400, 3), n_rows)
+        first = fit_site(agreed, table, "york")
+        told = merge_sites(agreed, [first]).broadcast
+        for released in (first, reply_site(agreed, told, table, "york")):
+            cells = all_cells(released.sums, HIV.level_offsets)
+            account = Account(
+                *(agreed.policy.name, agreed.policy.threshold, agreed.policy.rounding),
+                smallest=agreed.policy.smallest,
+                n_cells=cells.size,
+                n_zero=int((cells == 0).sum()),
+                smallest_cell=float(cells[cells > 0].min()),
+            )
+            assert released.account == account
+            document = json.loads(released.to_files()[released.DOCUMENT])
+            assert set(document["disclosure"]) == set(account.to_dict())
+
+
+@pytest.mark.parametrize("name", POLICIES[:2])
+def test_a_reply_does_not_count_rows_at_a_hidden_level(name: str) -> None:
+    """Attack: where all told a level as 0, each row with it cost the evidence 108 nats."""
+    agreed = replace(study(policy=policy_named(name)), codebook=HIV)
+    tables = {site: with_hiv(level_numbers(400, seed), 0) for seed, site in enumerate("abc")}
+    federation = merge_sites(agreed, [fit_site(agreed, t, site) for site, t in tables.items()])
+    replies = [
+        reply_site(agreed, federation.broadcast, with_hiv(level_numbers(400, 0), n_rows), "a")
+        for n_rows in (0, 1, 3, 7)
+    ]
+    files = [each.to_files() for each in replies]
+    assert all(each == files[0] for each in files[1:])
+
+
+def test_a_table_with_a_row_a_visit_is_refused() -> None:
+    """Attack: twelve rows of one person passed for twelve people, and for a cluster."""
+    agreed = replace(study(policy=policy_named("opensafely")), row_id="person")
+    once = frame_of(level_numbers(300, 1)).assign(person=np.arange(300))
+    visits = pd.concat([once] * 2)
+    first = fit_site(agreed, once, "york")
+    sent = merge_sites(agreed, [first]).broadcast
+    for work in (
+        lambda: fit_site(agreed, visits, "york"),
+        lambda: reply_site(agreed, sent, visits, "york"),
+    ):
+        with pytest.raises(DataError, match="row_id 'person' is there more than once"):
+            work()
+    assert any("more than once" in problem for problem in check_site(agreed, visits).problems)
+    assert fit_site(replace(agreed, policy=policy_named("none")), visits, "york").n_rows == 600
+
+
+@pytest.mark.xfail(strict=True, reason="thresholds and rounding don't stop chosen clusters")
+@pytest.mark.parametrize("name", POLICIES[:2])
+def test_chosen_clusters_do_not_count_a_small_group(name: str) -> None:
+    """Attack: a cluster shares all rows but a group's by rho; where rounding turns, they are told.
+
+    One cluster holds whoever has all of some levels, which is too small to be told. Of most others
+    one has a share of rho, the other the rest of it. Counted with and without the first cluster.
+    """
+    agreed = study(policy=policy_named(name))
+    table = frame_of(level_numbers(400, 5, missing=0.0))
+    sent = merge_sites(agreed, [fit_site(agreed, table, "york")]).broadcast
+    a_group = table[["a", "b", "c", "d"]].value_counts()
+    pattern = next(at for at, n in a_group.items() if 2 <= n <= 6 and at[0] == 1)
+    other = 0  # the first level of the first variable, which they don't have
+    chosen = np.zeros(CODEBOOK.level_offsets[-1])
+    for start, variable, value in zip(
+        CODEBOOK.level_offsets[:-1], CODEBOOK.variables, pattern, strict=True
+    ):
+        chosen[start : start + len(variable.levels)] = -1e3
+        chosen[start + list(variable.values).index(value)] = 0.0
+
+    def told(rho: float, apart: bool) -> float:
+        weights = np.log([rho, 1 - rho, np.exp(30.0) if apart else 1e-300])
+        levels = np.vstack([np.zeros((2, len(chosen))), chosen])
+        levels[0, other] = 30.0  # some people whose cluster it surely is: else it is not told
+        reply = reply_site(agreed, asked(sent, Expectations(weights, levels), 1), table, "york")
+        return float(reply.sums.T[0])
+
+    def edge(low: float, high: float, apart: bool) -> tuple[float, float]:
+        """Where rounding first turns: the share, and how many rows have it then."""
+        before = told(low, apart)
+        for _ in range(14):
+            middle = (low + high) / 2
+            low, high = (middle, high) if told(middle, apart) == before else (low, middle)
+        return low, before + agreed.policy.step / 2
+
+    def rows(apart: bool) -> float:
+        """Rows that are shared, from two places where rounding turns."""
+        (rho, one), (more, two) = edge(0.1, 0.2, apart), edge(0.4, 0.5, apart)
+        return (two - one) / (more - rho)
+
+    assert round(rows(False) - rows(True)) != a_group[pattern]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from itertools import combinations
-from math import e, log
+from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import log_softmax, logsumexp, xlogy
+from scipy.special import log_softmax, xlogy
 
+from fedmerdel.inference.margins import margins, misfits
 from fedmerdel.release.bounds import (
     Unknown,
-    impossible_evidence,
+    impossible_clusters,
     impossible_moves,
     impossible_overlap,
     unknown,
@@ -76,24 +77,27 @@ def test_bounds_hold_of_any_rows(drawn: Shares) -> None:
     for k in range(len(T)):
         assert T[k] == 0 or -h[k] <= T[k] * log(N / T[k]) + dust
         assert -h[k] <= Q[k].sum() + dust
-    assert impossible_overlap(sums, unknown(sums, EXACT, 0)) is None
+    assert impossible_overlap(sums, unknown(sums, EXACT, complete=True)) is None
 
 
 def test_bounds_are_reached_and_no_more() -> None:
     """Rows that are all alike reach the first two, and two clusters the third."""
     sums = Shares(np.tile([0.2, 0.3, 0.5], (50, 1)), np.ones(50)).sums()
-    left = unknown(sums, EXACT, 0)
+    left = unknown(sums, EXACT, complete=True)
     assert impossible_overlap(sums, left) is None
     for part, words in (("h", "h is further below 0 than the rows"), ("Q", "an overlap is larger")):
         more = sums._replace(**{part: getattr(sums, part) * 1.0001})
         assert words in str(impossible_overlap(more, left))
     two = Shares(np.tile([0.5, 0.5], (50, 1)), np.ones(50)).sums()
-    assert impossible_overlap(two, unknown(two, EXACT, 0)) is None
+    left = unknown(two, EXACT, complete=True)
+    assert impossible_overlap(two, left) is None
     less = two._replace(h=two.h * 0.9999)
-    assert "than h of its clusters" in str(impossible_overlap(less, unknown(two, EXACT, 0)))
+    assert "than h of its clusters" in str(
+        impossible_overlap(less, unknown(two, EXACT, complete=True))
+    )
     # Half of the overlap that there must be.
     none = two._replace(Q=two.Q * 0.49)
-    assert "than the overlaps" in str(impossible_overlap(none, unknown(two, EXACT, 0)))
+    assert "than the overlaps" in str(impossible_overlap(none, left))
 
 
 @pytest.mark.parametrize("policy", ACTIVE, ids=str)
@@ -105,8 +109,9 @@ def test_no_release_of_rows_is_refused(policy: Any, data: st.DataObject) -> None
         released, mechanism = site.protect(policy).released.sums, mechanism_for(policy)
         silent = int((released.T == 0).sum())
         told = released.take(np.flatnonzero(released.T > 0))
-        assert impossible_overlap(released, unknown(released, mechanism, silent)) is None
-        assert impossible_overlap(told, unknown(told, mechanism, silent)) is None
+        left = unknown(released, mechanism, complete=silent == 0)
+        assert impossible_overlap(released, left) is None
+        assert impossible_overlap(told, unknown(told, mechanism, complete=False)) is None
 
 
 LIES: dict[str, Any] = {
@@ -125,7 +130,7 @@ def test_numbers_that_no_rows_have_are_refused(lie: str, policy: str, untold: in
     rng = np.random.default_rng(0)
     mechanism = mechanism_for(POLICIES[policy])
     sums = Shares(rng.dirichlet(np.ones(4), 3000), np.ones(3000)).sums()
-    left = unknown(sums, mechanism, untold)
+    left = unknown(sums, mechanism, complete=untold == 0)
     assert impossible_overlap(sums, left) is None
     assert impossible_overlap(LIES[lie](sums), left) is not None
 
@@ -137,13 +142,13 @@ def test_overlaps_with_clusters_of_which_nothing_is_told_are_not_known() -> None
     whole = Shares(rng.dirichlet(np.ones(4), 3000), np.ones(3000)).sums()
     T = np.array([whole.T[[0, 2, 3]].sum(), whole.T[1]])  # the others' rows are in the rest
     some = whole.take(np.array([0, 1]))._replace(T=T, Q=np.array([[0.0, 7.0], [7.0, 0.0]]))
-    assert impossible_overlap(some, unknown(some, mechanism, 0)) is not None
-    assert impossible_overlap(some, unknown(some, mechanism, 2)) is None
+    assert impossible_overlap(some, unknown(some, mechanism, complete=True)) is not None
+    assert impossible_overlap(some, unknown(some, mechanism, complete=False)) is None
 
 
 def test_all_is_told_where_nothing_is_too_small() -> None:
     sums = Shares(np.tile([0.5, 0.5], (50, 1)), np.ones(50)).sums()
-    assert unknown(sums, EXACT, 3) == unknown(sums, EXACT, 0)
+    assert unknown(sums, EXACT, complete=False) == unknown(sums, EXACT, complete=True)
 
 
 @settings(max_examples=40, deadline=None)
@@ -164,8 +169,8 @@ def test_costs_and_blurs_of_rows_are_possible(drawn: Shares, seed: int) -> None:
 
 
 @st.composite
-def given_rows(draw: st.DrawFn) -> tuple[Sums, float, Expectations, np.ndarray]:
-    """Rows of some levels, given to clusters: sums, evidence, the clusters, where levels start."""
+def given_rows(draw: st.DrawFn) -> tuple[Sums, Expectations]:
+    """Rows of some levels, given to clusters: sums, and the clusters."""
     rng = np.random.default_rng(draw(seeds))
     levels = np.array(draw(st.lists(st.integers(1, 4), min_size=1, max_size=5)))
     offsets = np.concatenate([[0], np.cumsum(levels)])
@@ -181,19 +186,67 @@ def given_rows(draw: st.DrawFn) -> tuple[Sums, float, Expectations, np.ndarray]:
     log_rho = theta.log_weights + one_hot @ theta.log_levels.T
     r = np.exp(log_softmax(log_rho, axis=1))
     sums = Shares(r, w).sums()._replace(S=(r * w[:, None]).T @ one_hot)
-    return sums, float(w @ logsumexp(log_rho, axis=1)), theta, offsets
+    return sums, theta
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(given_rows())
-def test_evidence_is_known_from_exact_sums_and_bounded_from_others(drawn: Any) -> None:
-    sums, evidence, theta, offsets = drawn
-    N = float(sums.T.sum())
-    exact = unknown(sums, EXACT, 0)
-    open_ended = Unknown(7.0, 40.0, 3 * N, complete=False)
-    for left in (exact, open_ended):
-        assert not impossible_evidence(sums, evidence, theta, offsets, left)
-        for lie in (-1e12, 1e12):
-            assert impossible_evidence(sums, evidence + lie, theta, offsets, left)
-    scale = np.abs(theta.log_levels).sum() + np.abs(theta.log_weights).sum() + e
-    assert impossible_evidence(sums, evidence + 1e-3 * N * scale, theta, offsets, exact)
+def test_counts_of_rows_fit_the_clusters_they_were_given_to(drawn: Any) -> None:
+    sums, theta = drawn
+    margin, scale = margins(sums, theta)
+    T, S = sums.T, sums.S
+    for k in range(len(T)):
+        for m in range(len(T)):
+            if k == m or T[k] == 0 or T[m] == 0:
+                assert margin[k, m] == np.inf
+                continue
+            fits = T[k] * (theta.log_weights[k] - theta.log_weights[m])
+            fits += sum(S[k] * (theta.log_levels[k] - theta.log_levels[m]))
+            plain = fits - T[k] * log(T[k] / T[m])
+            assert margin[k, m] == pytest.approx(plain, abs=1e-9 * scale[k, m] + 1e-300)
+    assert not impossible_clusters(sums, theta, unknown(sums, EXACT, complete=True))
+
+
+def test_rows_alike_reach_the_bound_and_no_more() -> None:
+    """Shares that are the same in all rows: one row less in a cluster, and no rows have it."""
+    theta = Expectations(np.log([0.2, 0.3, 0.5]), np.zeros((3, 2)))
+    sums = Shares(np.tile([0.2, 0.3, 0.5], (50, 1)), np.ones(50)).sums()
+    sums = sums._replace(S=np.outer(sums.T, [0.4, 0.6]))
+    left = unknown(sums, EXACT, complete=True)
+    margin, _ = margins(sums, theta)
+    assert margin[~np.eye(3, dtype=bool)] == pytest.approx(0, abs=1e-12)
+    assert not impossible_clusters(sums, theta, left)
+    moved = sums._replace(T=sums.T + np.array([0.01, -0.01, 0.0]))
+    assert impossible_clusters(moved, theta, left)
+    changed = unknown(sums, mechanism_for(POLICIES["ons"]), complete=True)
+    assert not impossible_clusters(moved, theta, changed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.sampled_from([5, 10]))
+def test_rounded_rows_that_are_all_alike_fit(seed: int, step: int) -> None:
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.ones(int(rng.integers(2, 6))))
+    T = float(rng.integers(20, 2000)) * shares
+    told = np.where(T < step, 0.0, np.round(T / step) * step)
+    sums = Sums(told, told[:, None], np.zeros_like(T))
+    theta = Expectations(np.log(shares), np.zeros((len(T), 1)))
+    assert not misfits(sums, theta, step).any()
+    if np.ptp(told[told > 0] / T[told > 0]) > 1e-3:  # a ratio has changed
+        assert misfits(sums, theta).any()
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds)
+def test_counts_told_of_the_next_cluster_are_refused(seed: int) -> None:
+    """Rows of which half and more belong to their cluster surely."""
+    rng = np.random.default_rng(seed)
+    phi = np.log(rng.dirichlet([0.2, 0.2], (4, 20)) + 1e-3)
+    theta = Expectations(np.full(4, -log(4)), phi.reshape(4, 40))
+    X = (np.exp(phi[rng.integers(0, 4, 400), :, 1]) > rng.random((400, 20))).astype(int)
+    one_hot = np.stack([1 - X, X], axis=2).reshape(400, 40)
+    r = np.exp(log_softmax(theta.log_weights + one_hot @ theta.log_levels.T, axis=1))
+    sums = Sums(r.sum(axis=0), r.T @ one_hot, np.zeros(4))
+    left = Unknown(0.0, 0.0, 400.0, complete=True)
+    assert not impossible_clusters(sums, theta, left)
+    assert impossible_clusters(sums.take(np.roll(np.arange(4), 1)), theta, left)

@@ -20,7 +20,16 @@ import fedmerdel
 
 HOME = Path(fedmerdel.__file__).parent
 TESTS = Path(__file__).parent
-LOOKED_AT = ("sums", "fitting", "centre", "release", "site", "estimators", "options.py")
+LOOKED_AT = (
+    "sums",
+    "inference",
+    "fitting",
+    "centre",
+    "release",
+    "site",
+    "estimators",
+    "options.py",
+)
 
 PAPER = "the paper's, appendix "
 ROUNDING = "rounding: far below anything that counts, far above the last digit"
@@ -72,6 +81,13 @@ REASONS = {
         )
     },
     **{
+        f"centre.doubts.{name}": "set on drawn rates, measured on others: "
+        "test_odd_sites.py::test_honest_rates_are_hardly_ever_odd"
+        for name in ("FAR", "SPREAD")
+    },
+    "inference.margins.DUST": ROUNDING,
+    "inference.outlying.TO_DEVIATION": "1 over the upper quartile of a normal variable",
+    **{
         f"centre.doubts.{name}": "a bound on time: who judges, not how"
         for name in ("EACH_ALONE", "PARTS", "JUDGES")
     },
@@ -117,7 +133,14 @@ REASONS = {
     "estimators.consensus.START_STREAM": "a name for a stream of random numbers",
     "centre.rounds.UNCUT": "a mark, not a number",
     "site.people.LEAST_SHARE": "a definition of disclosure control, not of a search",
-    "sums.profile.INTERVAL": SHOWN,
+    "sums.profile.ONE_ROW": SHOWN,
+    "centre.report.MOST_VARIABLES": SHOWN,
+    "inference.intervals.LEVEL": SHOWN,
+    "inference.information.PRIOR_ROWS": PAPER + "G.2: 1 / L_j for each level",
+    "inference.information.MOST_LOST": "a bound, so that shares nobody knows have an interval: "
+    "test_information.py::test_more_is_never_lost_of_shares_than_there_is",
+    "inference.information.DUST": ROUNDING,
+    "inference.information.ROUNDING": ROUNDING,
     "centre.origins.MOST_BLOCKS": SHOWN,
     "centre.merge.MOST_SITES": SHOWN,
     "estimators.model_table.SAME_NATS": SHOWN,

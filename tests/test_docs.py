@@ -82,6 +82,23 @@ def test_a_block_is_left_out_only_for_a_reason_right_above_it() -> None:
         python_blocks(f"<!-- not run: -->\n{block}")
 
 
+def test_each_proposition_has_its_own_number() -> None:
+    """Over all pages, so that "proposition 5" is one, wherever it is cited."""
+    pages = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    stated = [
+        int(n) for text in pages.values() for n in re.findall(r"\*\*Proposition (\d+)\.\*\*", text)
+    ]
+    assert sorted(stated) == list(range(1, len(stated) + 1))
+    assert len(stated) >= 10
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
+    cited = {
+        int(n)
+        for text in (*pages.values(), *sources)
+        for n in re.findall(r"[Pp]roposition\s+(\d+)", text)
+    }
+    assert cited == set(stated)
+
+
 def test_an_open_fence_is_an_error() -> None:
     with pytest.raises(ValueError, match="line 1: this fence is never closed"):
         python_blocks("```python\nx = 1\n")

@@ -144,7 +144,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "no study": replace_text("study.toml", "[", "{"),
     "no JSON": replace_text("federation.json", "{", "["),
     "another kind": edit_json(kind="fedmerdel site summary"),
-    "another version": edit_json(version=2),
+    "another version": edit_json(version=1),
     "another hash": edit_json(study_hash="0" * 64),
     "no hash": edit_json(study_hash="gone"),
     "no groups": edit_json(groups="gone"),

@@ -131,7 +131,7 @@ def test_it_holds_these_fields_and_no_federation() -> None:
     assert {field.name for field in dataclasses.fields(GlobalModel)} == FIELDS
     model.describe()
     assert model.row_prior is not None
-    assert set(vars(model)) <= FIELDS | {"row_prior"}
+    assert set(vars(model)) <= FIELDS | {"row_prior", "profile"}
     for name in ("summaries", "groups", "lineage", "site_rows", "record", "sites", "broadcast"):
         assert hasattr(federation, name)
         assert not hasattr(model, name)

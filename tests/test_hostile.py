@@ -9,7 +9,8 @@ import struct
 import subprocess
 import sys
 import tracemalloc
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,18 @@ from fedmerdel import (
     draft_study,
 )
 from fedmerdel.bundles import MOST_ENTRIES, pack
+from fedmerdel.centre import federation as federation_module
+from fedmerdel.model import certainty
+from fedmerdel.model import report as model_report
 from fedmerdel.records import memory, table_files
 from fedmerdel.records.tables import open_readable, open_table
+from fedmerdel.release import review_page
 from fedmerdel.release.grid import read_grid
+from fedmerdel.report.page import check_page_size
 from fedmerdel.site.check import check_site
 from fedmerdel.sums.arrays import plain_number, plain_numbers, plain_whole, plain_whole_numbers
+from fedmerdel.sums.predictive import draw
+from fedmerdel.sums.sums import Sums
 from tests.command_line import INIT, Run
 from tests.parcels import TABLES, Sent, sent
 from tests.round_trips import play
@@ -79,7 +87,6 @@ def spelt(parcel: Any, entry: str, fragment: str) -> dict[str, bytes]:
         (SiteSummary, "n_components"),
         (SiteSummary, "n_clusters"),
         (SiteSummary, "site"),
-        (Reply, "evidence"),
         (Broadcast, "n_clusters"),
         (Broadcast, "round"),
         (Broadcast, "uncut"),
@@ -431,3 +438,83 @@ def test_a_screen_that_has_not_all_characters(run: Run, monkeypatch: pytest.Monk
     shown = screen.buffer.getvalue()  # type: ignore[attr-defined]
     assert said.code == 0, said.err
     assert rb"caf\udce9-\u0142.toml" in shown
+
+
+def widened(model: GlobalModel, n_clusters: int) -> GlobalModel:
+    """The same with many copies of its clusters."""
+    T, S, h, *_ = model.sums
+    at = np.arange(n_clusters) % len(T)
+    rates = {
+        name: each._replace(clusters=tuple(each.clusters[k] for k in at))
+        for name, each in model.outcomes.items()
+    }
+    return replace(
+        model,
+        sums=Sums(T[at], S[at], h[at]),
+        rows=model.rows[at],
+        prior=model.prior._replace(n_components=n_clusters),
+        outcomes=rates,
+        names=(),
+    )
+
+
+def test_a_model_of_many_clusters_makes_no_page(tmp_path: Path, run: Run) -> None:
+    """Seen: 3.6 MB of a model with 10,000 clusters took 9.5 GB."""
+    widened(travelled().federation.model, 2000).save("wide")
+    said = run("report", "wide", "-o", "page.html")
+    assert said.code == 2
+    assert said.err.startswith("error: 2,000 clusters by ")
+    assert said.err.count("\n") == 1
+    assert not Path("page.html").exists()
+    assert len(GlobalModel.load("wide").describe()) == 2000
+
+
+def test_a_page_has_an_end_in_clusters_levels_and_both() -> None:
+    for shape in ((500, 800), (20, 20_000)):
+        check_page_size(*shape)
+    for shape in ((501, 2), (1, 20_001), (500, 801)):
+        with pytest.raises(DataError, match=f"^{shape[0]} clusters by {shape[1]:,} levels"):
+            check_page_size(*shape)
+
+
+def test_a_wide_federation_and_release_make_no_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (federation_module, model_report, review_page):
+        monkeypatch.setattr(f"{module.__name__}.check_page_size", too_wide)
+    for module, work in ((federation_module, "doubts_of"), (model_report, "describe")):
+        monkeypatch.setattr(module, work, None)
+    monkeypatch.setattr(review_page, "review_tables", None)
+    federation = travelled().federation
+    for write in (
+        federation.report,
+        federation.model.report,
+        partial(review_page.write_review, federation.summaries[0]),
+    ):
+        with pytest.raises(DataError, match="too wide"):
+            write(tmp_path / "page.html")
+
+
+def too_wide(*_: int) -> None:
+    raise DataError("too wide")
+
+
+def test_drawn_rows_are_held_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = travelled().federation.model
+    K, P = model.n_clusters, len(model.study.codebook.names)
+    drawn: list[int] = []
+
+    def noted(*arguments: Any) -> Any:
+        drawn.append(arguments[2])
+        return draw(*arguments)
+
+    monkeypatch.setattr(certainty, "draw", noted)
+    whole, parts = (
+        certainty.expected_certainty(model.sums, model.prior, model.row_prior, model.rows[None])
+        for at_once in (certainty.AT_ONCE, 999 * max(K, P))
+        if monkeypatch.setattr(certainty, "AT_ONCE", at_once) is None
+    )
+    assert drawn == [20_000, *[999] * 20, 20]
+    # Two samples of 20,000: five standard errors.
+    assert parts.sure == pytest.approx(whole.sure, abs=5 * 0.5 * np.sqrt(2 / 20_000))
+    assert parts.given.sum(axis=1) == pytest.approx(1)

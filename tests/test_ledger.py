@@ -193,7 +193,7 @@ def test_it_is_on_the_disk_before_anything_leaves(
     assert not Path("x").exists()
 
 
-@pytest.mark.parametrize("kept", [1, 40, -1])
+@pytest.mark.parametrize("kept", [1, 40, -2])
 def test_a_line_that_a_crash_cut_off_is_no_entry(tmp_path: Path, kept: int) -> None:
     ledger = Ledger(tmp_path)
     for entry in (FIRST, reply_of(1)):
@@ -206,6 +206,95 @@ def test_a_line_that_a_crash_cut_off_is_no_entry(tmp_path: Path, kept: int) -> N
     ledger.add(reply_of(2), 9, 9)
     assert ledger.entries() == (FIRST, reply_of(1), reply_of(2))
     assert ledger.path.read_bytes() == content + rest
+
+
+def test_a_line_that_lacks_its_end_alone_is_an_entry(tmp_path: Path) -> None:
+    """Seen: an editor took the last newline away, and with it what had left."""
+    ledger = Ledger(tmp_path)
+    for entry in (FIRST, reply_of(1)):
+        ledger.add(entry, 9, 9)
+    content = ledger.path.read_bytes()
+    ledger.path.write_bytes(content[:-1])
+    assert ledger.entries() == (FIRST, reply_of(1))
+    with pytest.raises(DataError, match="1 reply about this table left already"):
+        ledger.add(reply_of(2), 9, 1)
+    ledger.add(reply_of(2), 9, 9)
+    assert ledger.path.read_bytes().startswith(content)
+    assert ledger.entries() == (FIRST, reply_of(1), reply_of(2))
+    # One that follows from other lines is none that a crash has cut off.
+    last = content.splitlines()[1]
+    ledger.path.write_bytes(last)
+    with pytest.raises(FileError, match="line 1 is damaged"):
+        ledger.entries()
+
+
+@pytest.mark.parametrize("text", [b"precious", b"a\nb", b"{}", b'{"at" : "1'])
+def test_what_is_no_ledger_is_not_cut_off(tmp_path: Path, text: bytes) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.path.write_bytes(text)
+    for use in (ledger.entries, lambda: ledger.add(FIRST, 9, 9)):
+        with pytest.raises(FileError, match="line 1 is damaged"):
+            use()
+    assert ledger.path.read_bytes() == text
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    """Seen: a link to another file had this emptied, and written to."""
+    ledger, other = Ledger(tmp_path), tmp_path / "other"
+    ledger.path.symlink_to(other)
+    for there in (False, True):
+        if there:
+            other.write_bytes(b"precious")
+        for use in (ledger.entries, lambda: ledger.add(FIRST, 9, 9)):
+            with pytest.raises(FileError, match="is a link"):
+                use()
+        assert other.exists() == there
+    assert other.read_bytes() == b"precious"
+
+
+def test_a_link_to_a_sites_file_leads_to_its_ledger(begun: tuple[Run, Federation]) -> None:
+    """Seen: a link in another folder began a new ledger there."""
+    run, _ = begun
+    Path("lnk").mkdir()
+    Path("lnk/site.toml").symlink_to(Path("leeds-home/site.toml").resolve())
+    site = Site.load("lnk/site.toml")
+    assert site.ledger is not None
+    assert [entry.what for entry in site.ledger.entries()] == ["summary"]
+    assert site.table.samefile("leeds.csv")
+    assert "1 release," in words(run("ledger", "lnk/site.toml"))
+    done(run("reply", "lnk/site.toml", "centre-0", "-o", "leeds-1"))
+    assert not Path("lnk", FILE).exists()
+    assert len(lines()) == 2
+
+
+def test_a_table_that_changes_while_it_is_read(
+    begun: tuple[Run, Federation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: rows of another table left under the digest of the first."""
+    _, federation = begun
+    site = Site.load("leeds-home/site.toml")
+    real = own_site.open_site_table
+
+    def swapped(source: Path) -> object:
+        source.write_bytes(Path("york.csv").read_bytes())
+        return real(source)
+
+    monkeypatch.setattr(own_site, "open_site_table", swapped)
+    with pytest.raises(DataError, match=r"'leeds\.csv' changed while it was read"):
+        site.reply(federation.broadcast)
+    assert len(lines()) == 1
+
+
+def test_a_second_site_file_for_a_table_is_warned_of(run: Run) -> None:
+    done(run(*INIT))
+    beside = ("site", "study.toml", "leeds.csv", "--site", "leeds", "-o")
+    Path("other").mkdir()
+    assert "Warning" not in words(run(*beside, "site.toml"))
+    done(run("fit", "site.toml", "-o", "leeds-0"))
+    assert "this table has releases in the ledger of" in words(run(*beside, "other/site.toml"))
+    assert "Warning" not in words(run(*beside, "again.toml"))  # the same ledger
+    Path(FILE).write_text("damaged")
+    assert "Warning" not in words(run(*beside, "other/again.toml"))
 
 
 def test_a_changed_line_is_noticed(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from fedmerdel import (
     run_rounds,
 )
 from fedmerdel.centre.copies import check_copies
+from fedmerdel.inference.outlying import outlying
 from fedmerdel.sums.between import between
 from fedmerdel.sums.elbo import cluster_evidence
 from fedmerdel.sums.halves import FirstHalves
@@ -32,7 +33,7 @@ from fedmerdel.sums.prior import uniform_prior
 from fedmerdel.sums.sums import Sums
 from tests.command_line import Run, done, refused, words
 from tests.federations import binary, made_study, summary_of
-from tests.liars import LIAR, REFUSED, Made, copied, doubled, halfway, invented, overlapping
+from tests.liars import LIAR, REFUSED, Made, copied, doubled, dying, halfway, invented, overlapping
 from tests.page_tree import parsed
 from tests.reported import page_of
 
@@ -65,25 +66,6 @@ def replies(request: pytest.FixtureRequest) -> tuple[Federation, list[Reply]]:
     return federation, [reply_site(made.study, federation.broadcast, X, b) for b, X in pairs]
 
 
-@pytest.mark.parametrize("nats", [-1e9, 1e9])
-def test_evidence_that_no_rows_have_is_refused(
-    replies: tuple[Federation, list[Reply]], nats: float
-) -> None:
-    federation, (first, *others) = replies
-    federation.step([first, *others])
-    lie = replace(first, evidence=first.evidence + nats)
-    with pytest.raises(DataError, match=f"site '{LIAR}': its evidence is not what its counts"):
-        federation.step([lie, *others])
-
-
-def test_evidence_is_what_exact_counts_say() -> None:
-    made = sites()
-    federation = made.merged()
-    honest = reply_site(made.study, federation.broadcast, made.tables[0], LIAR)
-    with pytest.raises(DataError, match="its evidence is not what its counts allow"):
-        federation.step([replace(honest, evidence=honest.evidence + 1)])
-
-
 def test_moves_that_no_rows_make_are_refused() -> None:
     made = sites()
     sent = made.merged().broadcast
@@ -107,15 +89,88 @@ def test_other_totals_than_before_are_refused(
     # Of all its rows fifty times as many, each wholly in its cluster.
     T, S = 50 * first.sums.T, 50 * first.sums.S
     least = first.mechanism.nats * np.outer(T > 0, T > 0) * (1 - np.eye(len(T)))
-    theta = federation.broadcast.clusters
-    evidence = float(T @ theta.log_weights + (S * theta.log_levels).sum())
     sums = first.sums._replace(T=T, S=S, h=np.zeros_like(T), Q=least)
-    lie = replace(first, sums=sums, evidence=evidence, moves=None)
+    lie = replace(first, sums=sums, moves=None)
     with pytest.raises(DataError, match=f"site '{LIAR}': .* sum to those that it sent before"):
         federation.step([lie, *others])
     # Of a site that is new nobody knows.
     sent = replace(federation, next_round=federation.round_state).remove(LIAR)
     assert LIAR not in sent.sites
+
+
+def test_a_new_summary_in_place_of_a_reply_has_the_same_totals(
+    replies: tuple[Federation, list[Reply]],
+) -> None:
+    """A site may fit again, and then its clusters are others; its rows are not."""
+    federation, (_, *others) = replies
+    study, (table, *_) = federation.study, sites(federation.study.policy.name).tables
+    federation.step([fit_site(study, table, LIAR), *others])
+    lie = fit_site(study, np.concatenate([table, table[:50]]), LIAR)
+    with pytest.raises(DataError, match=f"site '{LIAR}': .* sum to those that it sent before"):
+        federation.step([lie, *others])
+
+
+def turned(reply: Reply) -> Reply:
+    """Each cluster's counts told of the next, so that totals agree."""
+    told = np.flatnonzero(reply.sums.T > 0)
+    order = np.arange(reply.n_clusters)
+    order[told] = np.roll(told, 1)
+    sums, rest = reply.sums.take(order), reply.rest
+    if rest is not None:
+        rest = int(np.flatnonzero(order == rest)[0])
+    return replace(reply, sums=sums, rest=rest, moves=None)
+
+
+def test_counts_that_do_not_fit_the_clusters_sent_are_refused_or_named(
+    replies: tuple[Federation, list[Reply]],
+) -> None:
+    """Refused where counts are exact, also by one site of two."""
+    federation, (first, *others) = replies
+    lie = turned(first)
+    assert federation.step([first, *others])[0].doubts == ()
+    if federation.study.policy.name == "none":
+        with pytest.raises(DataError, match=f"site '{LIAR}': its counts don't fit the clusters"):
+            federation.step([lie, *others])
+        return
+    with pytest.warns(OddSiteWarning, match=f"'{LIAR}': .* do not fit the clusters that were sent"):
+        stepped, _ = federation.step([lie, *others])
+    (doubt,) = (each for each in stepped.doubts if each.kind == "misfit")
+    assert doubt.site == LIAR
+    assert doubt.score > 0.5
+    two = merge_sites(federation.study, sites("opensafely").summaries[:2])
+    replied = reply_site(two.study, two.broadcast, sites("opensafely").tables[0], LIAR)
+    with pytest.warns(OddSiteWarning, match=f"'{LIAR}': .* do not fit the clusters that were sent"):
+        two.step([turned(replied)])
+
+
+# Outcomes.
+
+
+@pytest.mark.parametrize("policy", ["none", "opensafely"])
+def test_an_outcome_that_is_coded_the_other_way_round_is_odd(policy: str) -> None:
+    """A rate of three times the others' is not, nor is one that nobody knows at a site."""
+
+    def doubts(*shares: float) -> tuple[Doubt, ...]:
+        rows = np.full(len(shares), 500.0)
+        return dying(rows, 500 * np.array(shares), policy).doubts
+
+    (found,) = doubts(0.94, 0.06, 0.06, 0.04, 0.08)
+    assert (found.site, found.kind) == (LIAR, "outcome")
+    assert "outcome 'died' is in 94% of its rows, elsewhere 6%" in found.text
+    assert [each.site for each in doubts(0.06, 0.94, 0.06)] == ["site 01"]
+    assert doubts(0.18, 0.06, 0.06, 0.06) == doubts(0.02, 0.06, 0.06, 0.06) == ()
+    assert doubts(0.02, 0.06, 0.18, 0.06, 0.12) == ()
+    assert doubts(0.94, 0.06, np.nan) == ()  # of two that differ nobody can say
+    assert doubts(0.0, 0.02, 0.02, 0.04) == ()
+
+
+def test_how_far_a_number_is_from_all_others() -> None:
+    low, centre, high = np.array([[0.0, 1.0, 3.0, 9.0], [1, 2, 4, 10], [1.5, 3.0, 5.0, 11.0]])
+    # The last: the others' median is 2, and they are 1, 0 and 2 from it.
+    assert outlying(low, centre, high, 0.1)[3] == pytest.approx(7 / 1.4826)
+    assert outlying(low, centre, high, 3.5)[3] == pytest.approx(2)
+    assert outlying(low - 9, centre, high + 9, 0.1).tolist() == [0] * 4  # each may be anywhere
+    assert outlying(low, centre, high, 0.1)[0] == pytest.approx(2.5 / (1.4826 * 2))
 
 
 # Copies.
@@ -232,13 +287,15 @@ def test_a_reply_between_clusters_is_named() -> None:
 
 
 def _between(reply: Reply, sent: Any) -> Reply:
-    """Each cluster halfway to the next, as many rows, and all that follows from it right."""
+    """Each cluster a third of the way to the next, and all that follows from it right.
+
+    Halfway would not fit the clusters that were sent.
+    """
     sums = reply.sums
-    S = (sums.S + np.roll(sums.S, 1, axis=0)) / 2
-    T = (sums.T + np.roll(sums.T, 1)) / 2
+    S = (2 * sums.S + np.roll(sums.S, 1, axis=0)) / 3
+    T = (2 * sums.T + np.roll(sums.T, 1)) / 3
     lie = Sums(T, S, np.zeros_like(T), np.zeros_like(sums.Q))
-    evidence = T @ sent.clusters.log_weights + (S * sent.clusters.log_levels).sum()
-    return replace(reply, sums=lie, evidence=float(evidence), moves=None)
+    return replace(reply, sums=lie, moves=None)
 
 
 def test_two_sites_are_not_compared() -> None:

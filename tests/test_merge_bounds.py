@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmerdel.centre.federation import Federation, merge_sites
+from fedmerdel.centre.filling import filled_alike
 from fedmerdel.errors import DataError
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
@@ -34,6 +35,7 @@ from tests.federations import (
     made_study,
     summary_of,
 )
+from tests.reference import Dense
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedmerdel.errors.OddSiteWarning")
 """Sites of a few rows, drawn at random, may well be odd."""
@@ -142,6 +144,33 @@ def test_bounds_that_overshoot_are_cut_at_sure_rows() -> None:
     # Two: -8 + 7; three: -12 + 21, which no entropy can be.
     found = merged_sums(local, [np.array([0, 1]), np.array([2]), np.arange(3)])
     assert found.h.tolist() == [-1.0, -4.0, 0.0]
+
+
+def own_conditions(n_rows: int, seven: slice) -> Dense:
+    """Rows of a site, of which seven have each of these of 60 conditions, and nobody another."""
+    X = np.zeros((n_rows, 60), dtype=np.int64)
+    X[:7, seven] = 1
+    return Dense(X, np.ones(n_rows), np.full(60, 2))
+
+
+def test_under_a_policy_the_guarantee_is_of_the_released_counts() -> None:
+    """A merge that gains as the centre sees it, and loses with the rows: docs/.../method.md."""
+    tables = [own_conditions(100, slice(0, 30) if b < 3 else slice(30, 60)) for b in range(6)]
+    study = made_study(np.full(60, 2), policy=POLICIES["opensafely"])
+    rows = Drawn(study, tables, [np.zeros((100, 1))] * 6)
+    sent = tuple(rows.summaries())
+    assert all((summary.sums.S[0, 1::2] == 0).all() for summary in sent)
+    first, second = np.arange(3), np.arange(3, 6)
+    seen = Merging(filled_alike(study, sent), rows.prior, [first, second])
+    gain = float(seen.gains(0, np.array([1]))[0])
+    assert gain == pytest.approx(606.7, abs=0.05)
+    assert rows.true_gain(first, second) == pytest.approx(-289.5, abs=0.05)
+    # With the counts as they are, the centre sees the same, and keeps the two apart.
+    exact = Merging(rows.local(), rows.prior, [first, second])
+    assert float(exact.gains(0, np.array([1]))[0]) == pytest.approx(-289.5, abs=0.05)
+    assert merge_sites(study, sent).n_clusters == 1
+    apart = as_sets(joined("exact", rows.local(), rows.prior))
+    assert apart == {frozenset({0, 1, 2}), frozenset({3, 4, 5})}
 
 
 STUDY = made_study(np.array([2, 2]), outcomes=("death",))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 
 from fedmerdel import DataError, Federation, SiteSummary
 from fedmerdel.centre.step import step
@@ -19,6 +20,7 @@ from tests.liars import (
     Made,
     copied,
     doubled,
+    dying,
     halfway,
     heterogeneous,
     honest,
@@ -82,6 +84,49 @@ def test_honest_replies_are_hardly_ever_odd(seeds: range, record_property: Recor
             n_sites, found = n_sites + len(federation.sites), found + len(odd(federation))
     record_property(f"honest replies found odd, of {n_sites}", f"{found}, at most 1 in 100")
     assert found <= n_sites / 100
+
+
+def drawn_rates(seed: int, spread: float) -> tuple[np.ndarray, np.ndarray, str]:
+    """Rows, those with an outcome, and policy, of 3 to 20 sites whose log odds are so spread."""
+    rng = np.random.default_rng([6, seed])
+    n_sites = int(rng.choice([3, 4, 5, 6, 8, 12, 20]))
+    rows = np.exp(rng.uniform(np.log(200), np.log(5000), n_sites)).astype(int)
+    usual = rng.choice([0.02, 0.05, 0.1])
+    odds = logit(usual) + spread * rng.standard_normal(n_sites)
+    policy = str(rng.choice(["none", "opensafely", "ons"]))
+    return rows.astype(float), rng.binomial(rows, expit(odds)).astype(float), policy
+
+
+@over(range(4), range(1000, 1300))
+@pytest.mark.parametrize("spread", [0.5, 1.0])
+def test_honest_rates_are_hardly_ever_odd(
+    seeds: range, spread: float, record_property: Record
+) -> None:
+    """The odds of one site in twenty are 2.7 times the usual or a 2.7th; or 7 times, or a 7th."""
+    n_sites, found = 0, 0
+    for seed in seeds:
+        rows, died, policy = drawn_rates(seed, spread)
+        found += sum(doubt.kind == "outcome" for doubt in dying(rows, died, policy).doubts)
+        n_sites += len(rows)
+    what = f"outcomes whose log odds have a spread of {spread}: sites found odd, of {n_sites}"
+    record_property(what, f"{found}, at most 1 in 200")
+    assert found <= n_sites / 200
+
+
+@over(range(4), range(1000, 1300))
+def test_outcomes_coded_the_other_way_round_are_odd(seeds: range, record_property: Record) -> None:
+    """Rates of 2 % to 10 %, other sites' log odds with a spread of 0.4."""
+    named, others = 0, 0
+    for seed in seeds:
+        rows, died, policy = drawn_rates(seed, 0.4)
+        died[0] = rows[0] - died[0]
+        names = odd(dying(rows, died, policy))
+        named, others = named + (LIAR in names), others + len(names - {LIAR})
+    what = "an outcome coded the other way round"
+    record_property(f"{what}: found odd, of {len(seeds)}", f"{named}, at least 9 of 10")
+    record_property(f"{what}: other sites found odd", f"{others}, none")
+    assert named >= 0.9 * len(seeds)
+    assert others == 0
 
 
 @over(range(1), range(100, 130))

@@ -303,7 +303,7 @@ def test_what_needs_the_sites_is_refused_for_a_model_alone(tmp_path: Path) -> No
 
 
 def test_figures_after_rounds_show_sites_and_rounds() -> None:
-    federation = after_rounds()
+    federation = after_rounds("none")
     (line,) = plot.elbo(federation).lines
     assert list(line.get_xdata()) == [each.number for each in federation.record]
     assert list(line.get_ydata()) == [each.elbo for each in federation.record]

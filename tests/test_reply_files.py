@@ -52,7 +52,6 @@ def test_a_reply_is_read_back_to_the_last_bit(policy: str, packed: str, tmp_path
     assert_same(found, reply)
     assert_same(load_release(target), reply)
     assert found.broadcast == reply.broadcast
-    assert found.evidence == reply.evidence
     halves = {"halves.csv"} if policy == "none" else set()
     assert set(content(target)) == REPLY_FILES | halves
     if policy == "none":
@@ -127,7 +126,6 @@ def first_of(reply: Reply) -> FirstHalves:
 
 IMPOSSIBLE: dict[str, tuple[Callable[[Reply], dict[str, Any]], str]] = {
     "no name": (lambda r: {"broadcast": ""}, "what it replies to"),
-    "evidence": (lambda r: {"evidence": np.nan}, "evidence is not finite"),
     "cost above 0": (lambda r: with_cost(r, -moves_of(r).cost), "cost is above 0"),
     "cost not finite": (lambda r: with_cost(r, moves_of(r).cost * np.inf), "not finite"),
     "cost of others": (lambda r: with_cost(r, [-1.0]), "cost has shape"),
@@ -201,12 +199,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "another number": (first_number("halves.csv", "12"), "halves.csv"),
     "infinite": (first_number("halves.csv", "1e999"), "halves.csv"),
     "cost above 0": (first_number("overlap.csv", "12"), "cost is above 0"),
-    "no reply": (edited(lambda d: d.update(broadcast=None, evidence=None)), "'broadcast'"),
+    "no reply": (edited(lambda d: d.update(broadcast=None)), "'broadcast'"),
     "to nothing": (edited(lambda d: d.update(broadcast="")), "what it replies to"),
-    "no evidence": (edited(lambda d: d.update(evidence=None)), "'evidence'"),
-    "infinite evidence": (edited(lambda d: d.update(evidence=-np.inf)), "which is no number"),
-    "evidence of text": (edited(lambda d: d.update(evidence="SECRET")), "'evidence'"),
-    "evidence true": (edited(lambda d: d.update(evidence=True)), "'evidence'"),
     "a number": (edited(lambda d: d.update(broadcast=5)), "'broadcast'"),
     "no broadcast": (edited(lambda d: d.pop("broadcast")), "must have the entries"),
     "one more file": (lambda folder: (folder / "rows.csv").write_text("1"), "'rows.csv'"),

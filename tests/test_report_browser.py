@@ -26,6 +26,7 @@ from fedmerdel.study.conditions import shown_levels
 from fedmerdel.sums.profile import profile
 from tests.luminance import contrast, linear
 from tests.reported import DATE, LONG, made_federation
+from tests.unmeasured import made_unmeasured
 
 ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking",
@@ -634,6 +635,32 @@ def test_text_stands_out_on_every_colour(report: Opened) -> None:
 
 
 # For people to look at.
+
+
+def test_what_was_not_measured_is_hatched(open_page: Open, tmp_path: Path) -> None:
+    federation = made_unmeasured("opensafely")
+    federation.report(tmp_path / "report.html", date=DATE)
+    opened = open_page(tmp_path / "report.html")
+    page = opened.page
+    assert "not measured" in page.locator("#heat-scale").inner_text()
+    place = opened.columns().index("Chronic lung disease")
+    for measure in ("prevalence", "ratio", "exclusivity"):
+        page.locator(f"input[value={measure}]").check()
+        assert [line[place] for line in opened.grid()][2] == "–"
+        assert sum(line.count("–") for line in opened.grid()) == 1
+    cell = page.locator("#heat td.unmeasured")
+    assert cell.count() == 1
+    assert "gradient" in cell.evaluate("(cell) => getComputedStyle(cell).backgroundImage")
+    cell.hover()
+    overall = 100 * federation.model.profile.overall[2 * 2 + 1]
+    assert opened.told == (
+        f"cluster 2, Chronic lung disease: not measured (where it was, {overall:.1f} %)"
+    )
+    page.locator("#column-order").select_option("distinguishing")
+    assert sorted(opened.columns()) == ["Chronic lung disease", "v0", "v1", "v3"]
+    assert page.locator("#missing-table td.unmeasured").inner_text() == "all"
+    page.screenshot(path=PICTURES / "report-not-measured.png", full_page=True)
+    assert opened.said == []
 
 
 @pytest.mark.statistics

@@ -30,7 +30,7 @@ from fedmerdel.sums.expectations import expectations, expected_log_weights
 from fedmerdel.sums.merging import merged_sums
 from fedmerdel.sums.predictive import draw
 from fedmerdel.sums.prior import uniform_prior
-from fedmerdel.sums.profile import counted_profile, mixed, profile, weight_intervals
+from fedmerdel.sums.profile import counted_profile, mixed, profile
 from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.federations import Federation as AllRows
@@ -64,12 +64,25 @@ def counted(draw: st.DrawFn) -> tuple[Sums, np.ndarray]:
     return Sums(T, np.hstack(parts), np.zeros(K)), levels
 
 
+def was_measured(stats: Sums, start: int, end: int) -> np.ndarray:
+    """Clusters with entries of a variable: a row of them, or half of the rows that there are."""
+    return np.array(
+        [
+            0 < sum(line[start:end]) and (sum(line[start:end]) >= min(1.0, rows / 2))
+            for line, rows in zip(stats.S, stats.T, strict=True)
+        ]
+    )
+
+
 @settings(deadline=None)
 @given(drawn=counted(), alpha=st.sampled_from([0.01, 1.0]))
 def test_a_profile_is_that_of_the_joint_distribution_of_cluster_and_level(
     drawn: tuple[Sums, np.ndarray], alpha: float
 ) -> None:
-    """Every measure from a table of probabilities of cluster and level, one variable at a time."""
+    """Every measure from a table of probabilities of cluster and level, one variable at a time.
+
+    Of the clusters that have entries of it: in others it is not measured.
+    """
     stats, levels = drawn
     prior = uniform_prior(levels, alpha, 10)
     found, offsets = profile(stats, prior), prior.offsets
@@ -78,9 +91,14 @@ def test_a_profile_is_that_of_the_joint_distribution_of_cluster_and_level(
     for j, (start, end) in enumerate(pairwise(offsets)):
         told = 0.0
         cells = stats.S[:, start:end] + prior.eps[start:end]
-        joint = cells / cells.sum(axis=1, keepdims=True) * (size / size.sum())[:, None]
-        assert joint.sum() == pytest.approx(1)
-        for k in range(len(size)):
+        seen = was_measured(stats, start, end)
+        assert np.isnan(found.overall[start:end]).all() == (not seen.any())
+        for measure in (found.prevalence, found.ratio, found.exclusivity):
+            assert np.isnan(measure[~seen, start:end]).all()
+        joint = cells / cells.sum(axis=1, keepdims=True) * size[:, None]
+        joint[~seen] = 0.0
+        joint /= max(joint.sum(), 1e-300)
+        for k in np.flatnonzero(seen):
             for at in range(end - start):
                 here, cluster, level = joint[k, at], joint[k].sum(), joint[:, at].sum()
                 m = start + at
@@ -103,22 +121,25 @@ def test_a_counted_profile_is_of_the_rows_with_an_entry(
     found = counted_profile(stats, offsets)
     assert found.weights == pytest.approx(stats.T / stats.T.sum())
     for start, end in pairwise(offsets):
+        seen = was_measured(stats, start, end)
         for k in range(stats.n_clusters):
             known = sum(stats.S[k, start:end])
             for m in range(start, end):
-                share = stats.S[k, m] / known if known > 0 else 0.0
-                assert found.prevalence[k, m] == pytest.approx(share)
-        known = sum(stats.S[:, start:end].ravel())
+                share = stats.S[k, m] / known if seen[k] else np.nan
+                assert found.prevalence[k, m] == pytest.approx(share, nan_ok=True)
+                assert found.measured[k, m] == seen[k]
+        known = sum(stats.S[seen, start:end].ravel())
         for m in range(start, end):
-            whole = sum(stats.S[:, m])
-            assert found.overall[m] == pytest.approx(whole / known if known > 0 else 0.0)
+            whole = sum(stats.S[seen, m])
+            overall = whole / known if known > 0 else np.nan
+            assert found.overall[m] == pytest.approx(overall, nan_ok=True)
             for k in range(stats.n_clusters):
-                part = stats.S[k, m] / whole if whole > 0 else 0.0
-                assert found.exclusivity[k, m] == pytest.approx(part)
-    for measure in (found.ratio, found.exclusivity, found.information(offsets)):
-        assert np.isfinite(measure).all()
-    nobody = stats.S.sum(axis=0) == 0
-    assert (found.ratio[:, nobody] == 1).all()
+                part = (stats.S[k, m] / whole if whole > 0 else 0.0) if seen[k] else np.nan
+                assert found.exclusivity[k, m] == pytest.approx(part, nan_ok=True)
+                if seen[k] and whole == 0:
+                    assert found.ratio[k, m] == 1
+    assert (np.isfinite(found.ratio) == found.measured).all()
+    assert np.isfinite(found.information(offsets)).all()
 
 
 def test_clusters_that_are_alike_stand_side_by_side() -> None:
@@ -129,32 +150,6 @@ def test_clusters_that_are_alike_stand_side_by_side() -> None:
     places = sorted(found.index(k) for k in (0, 2, 4))
     assert places[2] - places[0] == 2
     assert mixed(np.full(2, 0.5), levels[:2]).alike().tolist() == [0, 1]
-
-
-@settings(deadline=None, max_examples=30)
-@given(drawn=counted(), alpha=st.sampled_from([0.01, 1.0, 30.0]))
-def test_intervals_of_shares_are_those_of_a_dirichlet(
-    drawn: tuple[Sums, np.ndarray], alpha: float
-) -> None:
-    """One share of a Dirichlet has a beta distribution; a cluster alone has all rows."""
-    stats, levels = drawn
-    found = weight_intervals(stats, uniform_prior(levels, alpha, 10))
-    own = alpha + stats.T
-    for k, (low, high) in enumerate(found):
-        if len(own) == 1:
-            assert (low, high) == (1.0, 1.0)
-            continue
-        assert (low, high) == pytest.approx(beta.interval(0.95, own[k], sum(own) - own[k]))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_intervals_hold_nineteen_draws_of_twenty(seed: int) -> None:
-    """Five standard errors of a share of 20,000 draws."""
-    model = made_federation(5, 4, 2, seed=seed).model
-    intervals = weight_intervals(model.sums, model.prior)
-    drawn = np.random.default_rng(seed).dirichlet(model.prior.alpha + model.sums.T, 20_000)
-    for tail in (drawn < intervals[:, 0], drawn > intervals[:, 1]):
-        assert tail.mean(axis=0) == pytest.approx(0.025, abs=5 * np.sqrt(0.025 / 20_000))
 
 
 # How sure rows are.

@@ -71,7 +71,7 @@ def both_pages(federation: Federation, **options: Any) -> tuple[str, str]:
     return page_of(federation, **options), own_page_of(federation.model, **options)
 
 
-@pytest.mark.parametrize("text", [ODD, LONG, "\u202eabc\u0000 \u2028", "'\"<!-- -->]]>&amp;&lt;"])
+@pytest.mark.parametrize("text", [ODD, LONG, "\u00a0abc\u3000 \u2003", "'\"<!-- -->]]>&amp;&lt;"])
 def test_names_of_any_kind_are_shown_as_text(text: str) -> None:
     """A page has the tags that it has with plain names, and no other."""
     site = text.replace("/", "").replace("\u0000", "").strip()

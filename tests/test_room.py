@@ -111,17 +111,6 @@ def test_sites_and_centre_tell_it(tmp_path: Path) -> None:
     assert "leeds, york used all 4 clusters" in (tmp_path / "page.html").read_text("utf-8")
 
 
-def test_clusters_that_a_policy_took_away_were_used_too() -> None:
-    """Of four clusters found, one is too small to be told: the site has used up its room."""
-    X = np.concatenate([many_groups(3, 300), np.tile(np.arange(40) % 2, (5, 1))])
-    study = replace(draft_study(X, name="groups"), max_clusters=4)
-    with pytest.warns(CeilingWarning):
-        summary = fit_site(study, X, "leeds")
-    assert summary.n_clusters == 3
-    with pytest.warns(CeilingWarning):
-        merge_sites(study, [summary])
-
-
 def test_the_page_of_one_table_tells_it(tmp_path: Path) -> None:
     X = many_groups(6, 300)
     for most, told in ((4, True), (8, False)):

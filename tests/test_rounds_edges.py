@@ -135,7 +135,6 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "other ages": edited("age", lambda age: [-1 if a >= 0 else 0 for a in age]),
     "parents that are not there": edited("parents", lambda parents: [99 for _ in parents]),
     "negative parents": edited("parents", lambda parents: [-1 for _ in parents]),
-    "divergence as text": edited("divergence", lambda _: "x"),
     "ELBO as text": edited("record", lambda record: [{**each, "elbo": "x"} for each in record]),
     "record cut": edited("record", lambda record: record[:-1]),
     "a billion clusters": number_of_clusters,

@@ -136,7 +136,7 @@ def test_bytes_of_other_software_are_kept(
 
 CHANGES: dict[type[Parcel], dict[str, Any]] = {
     SiteSummary: {"site": "leeds", "software": "other"},
-    Reply: {"site": "leeds", "broadcast": "0" * 16, "evidence": -1.0},
+    Reply: {"site": "leeds", "broadcast": "0" * 16},
     Broadcast: {"number": 9, "study_hash": "0"},
     GlobalModel: {"n_rounds": 9, "names": ("a", "b")},
     Validation: {"site": "leeds", "model_rows": 7.0},

@@ -222,3 +222,22 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(error, match=r"site\.toml"):
             Site.load(path)
+
+
+def test_a_study_cannot_write_on_the_screen_that_approves_it(run: Run) -> None:
+    """Attack: an outcome whose name moves the cursor, and shows another policy."""
+    done(run(*INIT))
+    text = Path("study.toml").read_text()
+    for old in ('"died"', '"lungs"', '"patient"'):
+        Path("bad.toml").write_text(text.replace(old, f'{old[:-1]}\\u001b[2J\\u009b1A"', 1))
+        said = run("site", "bad.toml", "leeds.csv", "--site", "leeds", "-o", "site.toml")
+        refused(said, "file 'bad.toml'", "control characters")
+        assert said.err.rstrip("\n").isprintable()
+    for name in ("le\x1beds", "le\x9beds", "l" * 81):
+        said = run("site", "study.toml", "leeds.csv", "--site", name, "-o", "site.toml")
+        refused(said, "site 'l")
+        said = run("fit", "study.toml", "leeds.csv", "--site", name, "-o", "new")
+        refused(said, "site 'l")
+        assert said.err.rstrip("\n").isprintable()
+    assert not Path("site.toml").exists()
+    assert not Path("new").exists()

@@ -18,6 +18,7 @@ from fedmerdel import (
     fit_site,
     merge_sites,
     reply_site,
+    score_samples,
 )
 from fedmerdel.centre.rounds import first_state
 from fedmerdel.release.thresholds import Thresholds
@@ -298,7 +299,7 @@ def test_mistakes_at_the_centre_are_one_line(three: tuple[Made, Federation]) -> 
 def test_under_a_policy_rounds_don_t_drift_away_from_the_rows(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three seeds lost 0.001 nats a row at most, and 0.29 or more with zeros taken for none."""
+    """Of the log probability of a row, which nobody at the centre knows."""
     sites = made(
         seed, 2400, 6, 4, levels=(2, 3) * 8, beta=(0.5, 1.0), prior="learned",
         policy=POLICIES["opensafely"],
@@ -308,24 +309,25 @@ def test_under_a_policy_rounds_don_t_drift_away_from_the_rows(
     for fill in (True, False):
         if not fill:
             monkeypatch.setattr(Thresholds, "expected", lambda _, released, *__: released.sums)
-        record = play(first, sites.tables, 5).record
-        told = [each.elbo for each in record]
-        assert all(bound is not None for bound in told)
-        assert all(each.move == "" for each in record)
-        gained.append((told[-1] - told[0]) / 2400)  # type: ignore[operator]
+        fits = []
+        for n_rounds in (1, 5):
+            federation = play(first, sites.tables, n_rounds)
+            assert all(each.move == "" for each in federation.record)
+            rows = [score_samples(federation.model, table) for table in sites.tables.values()]
+            fits.append(float(np.concatenate(rows).mean()))
+        gained.append(fits[1] - fits[0])
     assert gained[0] > -0.01
     assert gained[1] < -0.05
 
 
-def test_under_a_policy_the_elbo_is_unknown_where_a_site_is_absent() -> None:
+def test_under_a_policy_the_elbo_is_unknown_and_a_site_may_be_absent() -> None:
     sites = made(2, 900, 3, 3, prior="fixed", policy=POLICIES["ohdsi"])
     federation = play(one_shot(sites), sites.tables)
-    assert federation.record[-1].elbo is not None
+    assert federation.elbo is None
     reply = reply_site(sites.study, federation.broadcast, sites.tables["s00"], "s00")
     found, brought = federation.step([reply])
     assert brought.stale == ("s01", "s02")
     assert brought.elbo is None
-    assert play(found, sites.tables).record[-1].elbo is not None
     less = found.remove("s02")
     assert less.sums.T.sum() < found.sums.T.sum()
     rest = {site: sites.tables[site] for site in ("s00", "s01")}

@@ -35,7 +35,7 @@ name = "copd"
 levels = [0, 1]
 """
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+texts = st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), min_size=1, max_size=8)
 words = texts.filter(lambda text: bool(text.strip()))
 
 

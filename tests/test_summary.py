@@ -28,7 +28,7 @@ SCHEMAS: dict[type[SiteSummary], str] = {
 }
 
 
-names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+names = st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), min_size=1, max_size=8)
 
 
 @st.composite
@@ -62,7 +62,7 @@ def test_a_loaded_summary_is_the_same_to_the_last_bit(
 
 
 def test_minus_zero_and_levels_called_missing_survive(tmp_path: Path) -> None:
-    book = Codebook((Variable("(rows)", ("(missing)", "x\r\ny", "\r", "\n"), "text"),))
+    book = Codebook((Variable("(rows)", ("(missing)", "x y", "\u00a0"), "text"),))
     summary = make(3, "none", codebook=book)
     summary.sums.h[:], summary.sums.Q[:] = -0.0, 0.0
     summary.save(tmp_path / "a")
@@ -110,7 +110,7 @@ def test_the_document_fits_the_published_schema(
     summary = dataclasses.replace(make(policy=policy), selected=selected)
     if kind is Reply:
         fields = {f.name: getattr(summary, f.name) for f in dataclasses.fields(summary)}
-        summary = Reply(**fields, broadcast="0123abcd", evidence=-12.5)
+        summary = Reply(**fields, broadcast="0123abcd")
     summary.save(tmp_path / "a")
     document = json.loads((tmp_path / "a" / kind.DOCUMENT).read_text("utf-8"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from uuid import uuid4
 
@@ -115,6 +116,18 @@ def test_leftovers_are_removed_by_the_next_write(tmp_path: Path) -> None:
     assert {entry.name for entry in tmp_path.iterdir()} == {"target", ".target.notes"}
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links")
+def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
+    """Seen: an empty file was made wherever it leads."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    lock = folder / f".target.{uuid4().hex}.lock"
+    lock.symlink_to(tmp_path / "elsewhere")
+    write_text(folder / "target", "new")
+    assert {entry.name for entry in folder.iterdir()} == {"target"}
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_what_was_set_aside_is_put_back(tmp_path: Path) -> None:
     """Killed between two renames, where folders can't be exchanged."""
     leave(tmp_path, "old")
@@ -168,6 +181,38 @@ def test_hidden_files_are_not_lost_with_a_summary(summary: SiteSummary, tmp_path
     with pytest.raises(FileError, match="or holds more"):
         summary.save(tmp_path / "leeds")
     assert (tmp_path / "leeds" / ".env").read_text(encoding="utf-8") == "secret"
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        (".env", False),
+        ("leeds/.env", False),
+        ("__MACOSX/x.csv", False),
+        ("__MACOSX/leeds/.x.csv", False),
+        (".DS_Store", True),
+        ("leeds/Thumbs.db", True),
+        ("leeds/", True),
+        ("__MACOSX/._counts.csv", True),
+        ("__MACOSX/leeds/._counts.csv", True),
+    ],
+)
+def test_what_else_is_in_a_zip_is_not_lost_with_it(
+    name: str, ours: bool, summary: SiteSummary, tmp_path: Path
+) -> None:
+    place = tmp_path / "leeds.zip"
+    summary.save(place)
+    with zipfile.ZipFile(place, "a") as archive:
+        archive.writestr(name, b"")
+    before = place.read_bytes()
+    assert SiteSummary.load(place).site == "leeds"  # to read it, all of these are passed over
+    if ours:
+        summary.save(place)
+        assert place.read_bytes() == summary.to_bytes()
+        return
+    with pytest.raises(FileError, match="or holds more"):
+        summary.save(place)
+    assert place.read_bytes() == before
 
 
 @pytest.mark.parametrize("name", [".git", "notes"])

@@ -208,7 +208,7 @@ def test_without_a_policy_numbers_go_out_as_they_are(data: st.DataObject) -> Non
     ):
         np.testing.assert_array_equal(told, exact)
     account = out.account
-    assert (account.cost_at_most, account.smallest, out.changes.changed) == (0.0, 0, 0)
+    assert (account.smallest, out.changes.changed) == (0, 0)
 
 
 @settings(max_examples=100, deadline=None)
@@ -223,13 +223,10 @@ def test_the_account_tells_no_more_than_the_released_counts(
     account = out.account
     assert (account.n_cells, account.n_zero) == (cells.size, (cells == 0).sum())
     assert account.smallest_cell == cells[cells > 0].min()
-    assert account.absorbed == 2
-    assert account.cost_at_most >= out.changes.cost >= 3.0
-    rarest, smallest = 2.0 ** np.floor(np.log2(site.prior.eps.min())), policy.smallest
-    step = np.ceil(smallest * (max(-digamma(rarest), 0) + np.log(smallest) + 2))
-    assert account.cost_at_most > 0
-    assert account.cost_at_most % step == 0
-    assert account.cost_at_most - out.changes.cost <= step
+    # What was too small, and what it cost, is for the site alone.
+    assert out.changes.absorbed >= 2
+    assert out.changes.cost >= 3.0
+    assert not {"absorbed", "cost"} & set("_".join(account.to_dict()).split("_"))
     assert account == type(account).from_dict(account.to_dict())
 
 

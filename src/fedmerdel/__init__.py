@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fedmerdel.centre.comparison import SiteComparison
     from fedmerdel.centre.federation import Federation, merge_sites
     from fedmerdel.centre.lineage import Ancestor, Round
+    from fedmerdel.centre.missing import Missingness
     from fedmerdel.centre.origins import Join
     from fedmerdel.centre.run import run_rounds
     from fedmerdel.centre.standing import Doubt, LeftOut, LoneCluster
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from fedmerdel.estimators.starts import Stability
     from fedmerdel.fitting.history import Move
     from fedmerdel.inference.comparison import LevelTest
+    from fedmerdel.inference.intervals import Intervals
     from fedmerdel.inference.transport import Measured, Shift
     from fedmerdel.keys import SigningKey, key_fingerprint
     from fedmerdel.model.broadcast import Broadcast
@@ -92,12 +94,14 @@ __all__ = [
     "Federation",
     "FileError",
     "GlobalModel",
+    "Intervals",
     "Join",
     "LeftOut",
     "LevelTest",
     "LoneCluster",
     "Measured",
     "MerDel",
+    "Missingness",
     "ModelRow",
     "ModelTable",
     "Move",
@@ -156,6 +160,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "centre.origins": ("Join",),
     "centre.run": ("run_rounds",),
+    "centre.missing": ("Missingness",),
     "centre.standing": ("Doubt", "LeftOut", "LoneCluster"),
     "centre.summaries": ("admit",),
     "errors": (
@@ -185,6 +190,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "estimators.starts": ("Stability",),
     "fitting.history": ("Move",),
     "inference.comparison": ("LevelTest",),
+    "inference.intervals": ("Intervals",),
     "inference.transport": ("Measured", "Shift"),
     "keys": ("SigningKey", "key_fingerprint"),
     "model.broadcast": ("Broadcast",),

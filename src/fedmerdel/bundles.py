@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import zipfile
 from collections.abc import Collection
 from pathlib import Path
@@ -28,6 +29,9 @@ ENTRY = b"PK\x01\x02"
 
 DESKTOP = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 """What desktops leave behind. Nothing is lost with it; of other hidden files one can't know."""
+
+_MAC = re.compile(r"(^|/)__MACOSX/(.*/)?\._[^/]*$")
+"""What macOS puts beside each file of a zip."""
 
 
 def damaged(name: str, why: str) -> str:
@@ -148,10 +152,19 @@ def _counts(name: str) -> bool:
     return not name.startswith(".") and name not in DESKTOP
 
 
-def holds_only(folder: Path, names: Collection[str]) -> bool:
-    """Whether a folder holds plain files of these names alone, and what desktops leave there."""
-    with os.scandir(folder) as entries:
+def holds_only(source: Path, names: Collection[str]) -> bool:
+    """Whether a folder or zip holds plain files of these names, and what desktops leave, alone.
+
+    Of a zip, what `unpack` passes over counts too; it must have read it before.
+    """
+    known = {*names, *DESKTOP}
+    if not source.is_dir():
+        with zipfile.ZipFile(source) as archive:
+            return all(
+                name.endswith("/") or _MAC.search(name) or name.rpartition("/")[2] in known
+                for name in archive.namelist()
+            )
+    with os.scandir(source) as entries:
         return all(
-            entry.is_file(follow_symlinks=False) and entry.name in {*names, *DESKTOP}
-            for entry in entries
+            entry.is_file(follow_symlinks=False) and entry.name in known for entry in entries
         )

@@ -286,14 +286,12 @@ class Parcel(ABC):
         """Whether something is one of this kind, and nothing else."""
         names = cls.file_names()
         try:
-            # What is replaced is gone: hidden files, links and folders count.
-            if target.is_dir() == is_zip(target) or (
-                target.is_dir() and not holds_only(target, names)
-            ):
+            if target.is_dir() == is_zip(target):
                 return False
             files = read_files(target, cls.NOUN)
             kind = json_content(files[cls.DOCUMENT], MOST_DOCUMENT)["kind"]
-            return set(files) <= names and bool(kind == cls.KIND)
+            # What is replaced is gone: hidden files, links and folders count.
+            return bool(kind == cls.KIND) and set(files) <= names and holds_only(target, names)
         except (OSError, KeyError, TypeError, TextError):
             return False
 

@@ -99,7 +99,7 @@ def clear_leftovers(target: Path) -> None:
         part, old, lock = (
             target.parent / f".{target.name}.{stem}.{end}" for end in (PART, OLD, LOCK)
         )
-        with suppress(OSError), lock.open("ab") as file:
+        with suppress(OSError), open(lock, "ab", opener=not_following) as file:
             if not take_lock(file):
                 continue  # someone is writing
             if not os.path.lexists(target) and old.is_dir():
@@ -107,6 +107,11 @@ def clear_leftovers(target: Path) -> None:
             _remove(part)
             _remove(old)
         _remove(lock)
+
+
+def not_following(path: str, flags: int) -> int:
+    """Open a file as `open` does, but never one that a link leads to, where systems can do that."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def write_through(path: Path) -> None:

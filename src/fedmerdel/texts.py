@@ -14,6 +14,7 @@ import tomllib
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from typing import Any
+from unicodedata import category
 
 MOST_VALUES = 2_000_000
 """Values of a JSON document: a number takes thirty bytes once it is read."""
@@ -165,6 +166,16 @@ def is_text(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def is_seen(text: str) -> bool:
+    """Whether people see on a screen all that a text holds; spaces may have any width.
+
+    Control characters (U+009B too) can rewrite a screen, and marks of direction its order.
+    """
+    return text.isprintable() or all(
+        character.isprintable() or category(character) == "Zs" for character in text
+    )
 
 
 def _lines(data: bytes) -> Iterator[str]:

@@ -10,15 +10,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import astuple
 
 import numpy as np
+from scipy.special import logit
 
 from fedmerdel.centre.filling import filled_alike
 from fedmerdel.centre.merge import merge_groups
+from fedmerdel.centre.outcomes import possible_in_all
 from fedmerdel.centre.standing import Doubt
 from fedmerdel.centre.state import FederationState
-from fedmerdel.centre.summaries import Summaries
+from fedmerdel.centre.summaries import Summaries, replies_to
 from fedmerdel.errors import OddSiteWarning
+from fedmerdel.inference.margins import misfits
+from fedmerdel.inference.outlying import outlying
+from fedmerdel.model.rates import rate
 from fedmerdel.release.cells import missing_counts
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.priors import study_prior
@@ -55,6 +61,12 @@ EMPTY = 1 / 3
 MORE_EMPTY = 3.0
 """And how many times that of other sites it is then."""
 
+FAR = 4.0
+"""Spreads of the others' log odds of an outcome from which a site's are odd."""
+
+SPREAD = 0.75
+"""Least spread: rates of hospitals that differ by two or three times are nothing odd."""
+
 EACH_ALONE = 8
 """Sites up to which each is looked at by all others."""
 
@@ -66,11 +78,15 @@ JUDGES = 12
 
 
 def doubts_of(federation: FederationState) -> tuple[Doubt, ...]:
-    """Return what is odd about sites, from what they sent last; of two sites nothing is."""
-    if len(federation.summaries) < LEAST_SITES:
-        return ()
-    look = _before_the_merge if federation.asked is None else _in_common_clusters
-    found = [*look(federation), *_plain_doubts(federation.summaries)]
+    """Return what is odd about sites, from what they sent last.
+
+    Of two sites that differ nothing is; but a reply may not fit what it replies to.
+    """
+    found = [*_misfits(federation)]
+    if len(federation.summaries) >= LEAST_SITES:
+        look = _before_the_merge if federation.asked is None else _in_common_clusters
+        found += [*look(federation), *_plain_doubts(federation.summaries)]
+        found += _odd_outcomes(federation.summaries)
     return tuple(sorted(found, key=lambda doubt: doubt.site))
 
 
@@ -107,6 +123,29 @@ def _in_common_clusters(federation: FederationState) -> Iterator[Doubt]:
             local.stats.take(np.flatnonzero(local.site == b)),
             others.take(np.flatnonzero(others.T > 0)),
         )
+
+
+def _misfits(federation: FederationState) -> Iterator[Doubt]:
+    """Look for rows that are told of other clusters than those sent out that they belong to.
+
+    With counts that are as they are this is refused. Else hidden ones are filled, and what fills
+    them fits: the cluster that is what the others leave, and those that nothing is told of, are
+    no witnesses.
+    """
+    local, asked = federation.local, federation.asked
+    for b, summary in enumerate(federation.summaries):
+        if asked is None or not replies_to(summary, asked):
+            continue
+        own = local.stats.take(np.flatnonzero(local.site == b))
+        odd = misfits(own, asked.clusters, summary.mechanism.smallest).any(axis=1)
+        odd &= (summary.sums.T > 0) & (np.arange(own.n_clusters) != summary.rest)
+        share = float(own.T[odd].sum() / own.T.sum())
+        if share >= LEAST_SHARE:
+            text = (
+                f"{odd.sum()} of its {own.n_clusters} clusters, with {share:.0%} of its rows, do "
+                "not fit the clusters that were sent"
+            )
+            yield Doubt(summary.site, "misfit", share, text)
 
 
 def warn_of(doubts: Iterable[Doubt], stacklevel: int) -> None:
@@ -166,6 +205,23 @@ def _plain_doubts(summaries: Summaries) -> Iterator[Doubt]:
                 f"elsewhere {usual:.0%}"
             )
             yield Doubt(summary.site, "missing", float(empty[b]), text)
+
+
+def _odd_outcomes(summaries: Summaries) -> Iterator[Doubt]:
+    """Look for outcomes that are far more or less frequent at one site, as if coded wrongly."""
+    for name in summaries[0].sums.outcomes:
+        parts = [possible_in_all(summary, name) for summary in summaries]
+        known = [b for b, (told, _, _) in enumerate(parts) if told.sum() > 0]
+        if len(known) < LEAST_SITES:
+            continue
+        rates = [rate(*(cells[0] for cells in parts[b])) for b in known]
+        shares, low, high = (np.array(each) for each in zip(*map(astuple, rates), strict=True))
+        rows = np.array([(parts[b][1] + parts[b][2])[0] / 2 + 0.5 for b in known])
+        away = outlying(logit(low), np.log(rows[:, 1] / rows[:, 0]), logit(high), SPREAD)
+        for at in np.flatnonzero(away > FAR):
+            usual = float(np.median(np.delete(shares, at)))
+            text = f"outcome {name!r} is in {shares[at]:.0%} of its rows, elsewhere {usual:.0%}"
+            yield Doubt(summaries[known[at]].site, "outcome", float(away[at]), text)
 
 
 def _least_missing(summary: SiteSummary) -> float:

@@ -14,6 +14,7 @@ from fedmerdel.centre.doubts import doubts_of, warn_of
 from fedmerdel.centre.folder import load_federation, save_federation
 from fedmerdel.centre.lineage import Round, inherited
 from fedmerdel.centre.merge import leave_out, merge_groups
+from fedmerdel.centre.missing import Missingness, missing_at_sites
 from fedmerdel.centre.report import write_report
 from fedmerdel.centre.standing import Doubt, LeftOut
 from fedmerdel.centre.state import FederationState
@@ -27,6 +28,7 @@ from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.names import changed
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
+from fedmerdel.report.page import check_page_size
 from fedmerdel.study.study import Study, check_is_study
 from fedmerdel.sums.components import used_up
 from fedmerdel.sums.search import Search
@@ -58,8 +60,6 @@ class Federation(FederationState):
         What to send out next, where that is more than the clusters themselves.
     asked : Broadcast or None
         What the last replies reply to; None after one shot.
-    asked_divergence : float or None
-        KL of these clusters from the prior; None if they were extrapolated, and are no posterior.
     names : tuple of str
         The clusters' names, "" where one has none; empty if none has any.
     doubts : tuple of Doubt
@@ -68,6 +68,8 @@ class Federation(FederationState):
         How the clusters change without each site.
     lone_clusters : tuple of LoneCluster
         Clusters that one site alone has found.
+    missingness : Missingness
+        Rows of each site with and without an entry of each variable.
     """
 
     @cached_property
@@ -124,6 +126,11 @@ class Federation(FederationState):
             Its number.
         """
         return cluster_differences(self, cluster)
+
+    @cached_property
+    def missingness(self) -> Missingness:
+        """Rows with and without an entry, by site and variable, as the sites released them."""
+        return missing_at_sites(self.summaries)
 
     def step(self, replies: Iterable[SiteSummary]) -> tuple[Self, Round]:
         """Take the sites' replies to the broadcast into the next federation.
@@ -211,6 +218,7 @@ class Federation(FederationState):
 
         It holds the released counts of every site: show it to those who may see these.
         """
+        check_page_size(self.n_clusters, self.sums.S.shape[1])  # before doubts are looked for
         write_report(
             self,
             self.model,
@@ -234,7 +242,7 @@ class Federation(FederationState):
         path : str or Path
             Where. An earlier federation there is replaced, whole or not at all.
         replace : bool
-            Replace also one that has sites, or names of clusters, which this one has not.
+            Replace also one that has sites, rounds, or names of clusters, which this one has not.
         key : SigningKey, optional
             The centre's secret key, which signs both parts; needed if the study lists keys.
         """

@@ -18,8 +18,9 @@ from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import IntArray
 from fedmerdel.sums.expectations import Expectations, expectations
-from fedmerdel.sums.levels import level_shares
+from fedmerdel.sums.levels import level_shares, sum_levels
 from fedmerdel.sums.merging import LocalClusters, local_clusters, merged_sums
+from fedmerdel.sums.sums import Sums
 
 STEPS = 10
 
@@ -75,6 +76,33 @@ def filled_replies(
         for replies, alike in zip(replied, _alike(study, summaries), strict=True)
     ]
     return _expected(study, summaries, known)
+
+
+def told_alone(filled: Sums, summaries: Summaries, groups: tuple[IntArray, ...]) -> Sums:
+    """Return filled sums without entries of a variable that no site has told of a cluster.
+
+    Where a site tells nothing of a cluster, its rows are filled in, with the levels sent out. If
+    those that do tell of it never recorded a variable, these levels are the prior's own: with
+    them a variable would seem to have been measured. A cluster of which nobody tells is left.
+
+    Parameters
+    ----------
+    filled : Sums
+        Of the global clusters.
+    summaries : tuple of SiteSummary
+        What the sites sent.
+    groups : tuple of int64 arrays
+        The local clusters of each global one.
+    """
+    offsets = summaries[0].codebook.level_offsets
+    T = np.concatenate([summary.sums.T for summary in summaries])
+    S = np.concatenate([summary.sums.S for summary in summaries])
+    told = np.array([sum_levels(S[group].sum(axis=0), offsets) for group in groups])
+    known = np.array([T[group].sum() for group in groups])
+    never = np.repeat((told == 0) & (known > 0)[:, None], np.diff(offsets), axis=1)
+    if not filled.S[never].any():
+        return filled
+    return filled._replace(S=np.where(never, 0.0, filled.S))
 
 
 def _alike(study: Study, summaries: Summaries) -> list[Expectations]:

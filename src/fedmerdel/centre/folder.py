@@ -58,13 +58,14 @@ def save_federation(
 ) -> None:
     """Write the folder, with its model, whole or not at all.
 
-    An earlier one there is replaced; one with other sites, or with names that this one lacks,
-    only if it is asked for. What the centre sends out is signed with its key, if there is one.
+    An earlier one there is replaced; one with other sites, more rounds, or names that this one
+    lacks, only if it is asked for. What the centre sends out is signed with its key, if there is
+    one.
     """
     check_signer(key, federation.study.centre_key, "the centre")
     check_centre_place(path)
     if not replace:
-        check_kept(federation.sites, federation.names, path)
+        check_kept(federation.sites, federation.names, len(federation.record), path)
     with suppress(OSError):  # said in one line by what follows
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     with replacement(path, "folder") as part:
@@ -118,7 +119,6 @@ def load_federation(path: str | Path) -> dict[str, Any]:
             fields["names"] = names_for(len(fields["groups"]), source / NAMES)
         if (source / "asked").exists():
             fields["asked"] = Broadcast.load(source / "asked")
-            fields["asked_divergence"] = content["asked_divergence"]
             following = Broadcast.load(source / "broadcast")
             for each in (fields["asked"], following):
                 each.check_study(study)
@@ -152,10 +152,8 @@ def _content(federation: FederationState) -> dict[str, Any]:
         "lower_bound": federation.lower_bound,
         "groups": [group.tolist() for group in federation.groups],
         "record": [each._asdict() for each in federation.record],
-        "asked_divergence": federation.asked_divergence,
         "age": state.age.tolist(),
         "parents": state.parents.tolist(),
-        "divergence": state.divergence,
         "read": [_plain(theta) for theta in state.past.read],
         "reached": [_plain(theta) for theta in state.past.reached],
     }
@@ -165,7 +163,7 @@ def _round_state(content: dict[str, Any], sent: Broadcast) -> RoundState:
     """Return what is sent out next, with what the centre remembers of it."""
     past = Past(*(tuple(_theta(each) for each in content[name]) for name in ("read", "reached")))
     age, parents = (plain_whole_numbers(content[name]) for name in ("age", "parents"))
-    K, divergence = sent.n_clusters, content["divergence"]
+    K = sent.n_clusters
     shapes = {(theta[0].shape, theta[1].shape) for theta in (*past.read, *past.reached)}
     fits = (
         len(past.read) == len(past.reached)
@@ -174,13 +172,11 @@ def _round_state(content: dict[str, Any], sent: Broadcast) -> RoundState:
         and np.array_equal(age == UNCUT, sent.uncut)
         and parents.min() >= 0
         and parents.max() < len(content["groups"])
-        and isinstance(divergence, float | None)
-        and isinstance(content["asked_divergence"], float | None)
         and [each["number"] for each in content["record"]] == list(range(1, sent.number))
     )
     if not fits:
         raise ValueError(FILE)
-    return RoundState(sent.number - 1, sent.clusters, sent.cuts, age, parents, past, divergence)
+    return RoundState(sent.number - 1, sent.clusters, sent.cuts, age, parents, past)
 
 
 def _belongs(federation: FederationState, content: dict[str, Any]) -> bool:

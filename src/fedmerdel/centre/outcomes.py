@@ -46,6 +46,14 @@ def rates_at_sites(
     return found
 
 
+def possible_in_all(summary: SiteSummary, outcome: str) -> Possible:
+    """Return what is possible of all rows of a site together, each array (1, 2)."""
+    total = summary.sums.total()
+    cells = total.outcomes[outcome].cells(total.T)
+    least, most = summary.mechanism.possible(cells, None)
+    return cells[:, :2], least[:, :2], most[:, :2]
+
+
 def _of_groups(parts: list[Possible], cluster: IntArray, n_clusters: int) -> list[Rate]:
     told, least, most = (np.zeros((n_clusters, 2)) for _ in range(3))
     for total, cells in zip((told, least, most), zip(*parts, strict=True), strict=True):

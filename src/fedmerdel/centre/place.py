@@ -19,7 +19,7 @@ from fedmerdel.signatures import FILE as SIGNATURE
 from fedmerdel.texts import TextError, json_content
 
 KIND = "fedmerdel federation"
-VERSION = 1
+VERSION = 2
 FILE = "federation.json"
 PARTS = {FILE, STUDY, "lineage.csv", NAMES}
 FOLDERS = {
@@ -74,21 +74,25 @@ def _belongs(entry: os.DirEntry[str]) -> bool:
     )
 
 
-def check_kept(sites: Sequence[str], names: Sequence[str], path: str | Path) -> None:
-    """Refuse to lose sites, or names of clusters, of an earlier federation in the same place.
+def check_kept(sites: Sequence[str], names: Sequence[str], n_rounds: int, path: str | Path) -> None:
+    """Refuse to lose sites, rounds or names of clusters of an earlier federation in one place.
 
     Raises
     ------
     FileError
-        If it has sites that are not among these, or names where there are none.
+        If it has sites that are not among these, more rounds, or names where there are none.
     """
     target = Path(path)
     try:
-        earlier = read_json(target / FILE, KIND, VERSION)["sites"]
-        lost = sorted({str(site) for site in earlier} - set(sites))
+        earlier = read_json(target / FILE, KIND, VERSION)
+        lost = sorted({str(site) for site in earlier["sites"]} - set(sites))
+        rounds = len(earlier["record"])
     except (FileError, KeyError, TypeError):  # there is none, or nobody can read it
         return
     if lost:
         raise would_lose(target, f"has what {', '.join(lost)} sent")
+    if rounds > n_rounds:
+        what = "round" if rounds == 1 else "rounds"
+        raise would_lose(target, f"has replies and record of {rounds} {what}")
     if (target / NAMES).exists() and not any(names):
         raise would_lose(target, "has names for its clusters")

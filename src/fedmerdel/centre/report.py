@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedmerdel.centre.merge import leave_out
+from fedmerdel.centre.missing import missing_at_sites
 from fedmerdel.centre.origins import Join, elbo_over_merges, elbo_over_rounds, rows_from
 from fedmerdel.centre.outcomes import rates_at_sites
 from fedmerdel.centre.standing import Doubt, LeftOut
@@ -21,6 +22,9 @@ from fedmerdel.model.state import ModelState
 from fedmerdel.report.charts import Node, line, ribbons
 from fedmerdel.report.page import check_page_place
 from fedmerdel.sums.components import used_up
+
+MOST_VARIABLES = 100
+"""Lines of the table of missing entries, the most missing first: wide studies have thousands."""
 
 
 def write_report(
@@ -69,6 +73,7 @@ def report_page(
             "doubts": doubts,
             "standing": _standing(federation, left_out, doubts),
             "sites": _sites(federation),
+            "missing": _missing(federation),
             "origins": _origins(federation, describe(model)),
             "course": _course(federation),
             "left_out": _left_out(federation, left_out),
@@ -270,4 +275,27 @@ def _sites(federation: FederationState) -> dict[str, Any]:
         "overall": (rows.sum(axis=0) / rows.sum()).tolist(),
         "most": float(shares.max()),
         "present": [int((rows[:, k] > 0).sum()) for k in range(federation.n_clusters)],
+    }
+
+
+def _missing(federation: FederationState) -> dict[str, Any]:
+    """Return the share of missing entries at each site, of the variables that lack any."""
+    found = missing_at_sites(federation.summaries)
+    shares, overall = found.shares, found.overall
+    some = np.flatnonzero(shares.max(axis=0) > 0)
+    # A site without any entry comes before many with few.
+    order = some[np.lexsort((-overall[some], -shares.max(axis=0)[some]))]
+    return {
+        "sites": found.sites,
+        "as_level": federation.study.missing == "level",
+        "complete": shares.shape[1] - len(some),
+        "more": max(len(order) - MOST_VARIABLES, 0),
+        "lines": [
+            {
+                "text": federation.study.label(found.variables[j]),
+                "shares": shares[:, j].tolist(),
+                "overall": float(overall[j]),
+            }
+            for j in order[:MOST_VARIABLES].tolist()
+        ],
     }

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.cuts import Cuts, cuts_between, split_gains
-from fedmerdel.sums.divergence import delete_gains, divergence
+from fedmerdel.sums.divergence import delete_gains
 from fedmerdel.sums.elbo import cluster_evidence
 from fedmerdel.sums.expectations import Expectations, expectations
 from fedmerdel.sums.extrapolation import Past, extrapolate
@@ -66,8 +66,6 @@ class RoundState(NamedTuple):
         The cluster of the model that each was made from.
     past : Past
         What the last rounds have read and reached, without a move between them.
-    divergence : float or None
-        KL of what is sent from the prior; None if it was extrapolated, and is no posterior.
     """
 
     number: int
@@ -76,7 +74,6 @@ class RoundState(NamedTuple):
     age: IntArray
     parents: IntArray
     past: Past
-    divergence: float | None
 
     def take(self, clusters: IntArray) -> RoundState:
         """Return the state of these clusters, in this order."""
@@ -145,7 +142,6 @@ def first_state(stats: Sums, prior: Prior, number: int = 0) -> RoundState:
         np.full(K, UNCUT),
         np.arange(K),
         Past(),
-        divergence(stats, prior),
     )
 
 
@@ -246,7 +242,7 @@ def next_state(
     past = state.past.then(state.clusters, following.clusters)
     if len(past.read) == 1:
         return following._replace(past=past)
-    return following._replace(clusters=extrapolate(past, stats), past=past, divergence=None)
+    return following._replace(clusters=extrapolate(past, stats), past=past)
 
 
 def _moved(stats: Sums, moves: SummedMoves, plan: Plan) -> Sums:

@@ -58,18 +58,19 @@ class Doubt(NamedTuple):
     ----------
     site : str
         The site.
-    kind : {"between", "size", "missing"}
-        Clusters of it lie between clusters that other sites tell apart; it tells of many times
-        the rows of all others together; or every variable has far more missing entries there
-        than elsewhere.
+    kind : {"between", "misfit", "size", "missing", "outcome"}
+        Clusters of it lie between clusters that other sites tell apart; its counts do not fit
+        the clusters that were sent to it; it tells of many times the rows of all others
+        together; every variable has far more missing entries there than elsewhere; or an
+        outcome is far more or less frequent.
     score : float
-        The share of its rows that are between; times the rows of the others; share of missing
-        entries.
+        The share of its rows that are between, or do not fit; times the rows of the others;
+        share of missing entries; how many spreads of the others' log odds its own are away.
     text : str
         The same in words.
     """
 
     site: str
-    kind: Literal["between", "size", "missing"]
+    kind: Literal["between", "misfit", "size", "missing", "outcome"]
     score: float
     text: str

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from fedmerdel.centre.filling import filled_alike, filled_in_groups, filled_replies
+from fedmerdel.centre.filling import filled_alike, filled_in_groups, filled_replies, told_alone
 from fedmerdel.centre.lineage import Ancestor, Round
 from fedmerdel.centre.origins import Join, joins
 from fedmerdel.centre.outcomes import outcome_rates
@@ -22,7 +22,6 @@ from fedmerdel.model.rates import Rates
 from fedmerdel.model.state import row_prior
 from fedmerdel.release.mechanism import Mechanism
 from fedmerdel.release.mechanisms import mechanism_for
-from fedmerdel.release.reply import Reply
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.elbo import elbo
@@ -46,7 +45,6 @@ class FederationState:
     record: tuple[Round, ...] = field(default=(), repr=False)
     next_round: RoundState | None = field(default=None, repr=False)
     asked: Broadcast | None = field(default=None, repr=False)
-    asked_divergence: float | None = field(default=None, repr=False)
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -87,7 +85,8 @@ class FederationState:
     @cached_property
     def released_sums(self) -> Sums:
         """T, S and h of the global clusters that these make."""
-        return merged_sums(self.local, list(self.groups))
+        merged = merged_sums(self.local, list(self.groups))
+        return told_alone(merged, self.summaries, self.groups)
 
     @cached_property
     def released_prior(self) -> Prior:
@@ -102,7 +101,8 @@ class FederationState:
         local = filled_in_groups(self.study, self.summaries, self.groups, self.n_components)
         if np.array_equal(local.stats.S, self.local.stats.S):
             return self.released_sums
-        return merged_sums(local, list(self.groups))
+        merged = merged_sums(local, list(self.groups))
+        return told_alone(merged, self.summaries, self.groups)
 
     @cached_property
     def prior(self) -> Prior:
@@ -124,20 +124,12 @@ class FederationState:
         """
         return elbo(self.released_sums, self.released_prior)
 
-    @cached_property
-    def evidence(self) -> float | None:
-        """The ELBO of the last broadcast, as all sites' rows tell it; None where they don't."""
-        replies = [s for s in self.summaries if isinstance(s, Reply) and replies_to(s, self.asked)]
-        if self.asked_divergence is None or len(replies) < len(self.summaries):
-            return None
-        return sum(reply.evidence for reply in replies) - self.asked_divergence
-
     @property
     def elbo(self) -> float | None:
-        """The ELBO of all rows in nats, where it is known."""
+        """The ELBO in nats: of the released counts, or after rounds of all rows, where known."""
         if not self.record:
             return self.lower_bound
-        return self.mechanism.elbo(self.lower_bound, self.evidence)
+        return self.mechanism.elbo(self.lower_bound)
 
     @cached_property
     def selection_probability(self) -> FloatArray:

@@ -30,7 +30,7 @@ from fedmerdel.centre.summaries import (
 from fedmerdel.errors import DataError
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.names import carried
-from fedmerdel.release.bounds import impossible_evidence
+from fedmerdel.release.bounds import impossible_clusters
 from fedmerdel.release.cells import all_cells
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
@@ -67,7 +67,6 @@ def step(
         groups=tuple(groups),
         next_round=None,
         asked=last.broadcast,
-        asked_divergence=last.round_state.divergence,
         names=carried(last.names, state.parents),
     )
     if look is not None:
@@ -141,26 +140,31 @@ def _check_replies(last: FederationState, sent: Summaries) -> None:
                 "site reply to this one, or step from the state that sent it"
             )
         if isinstance(summary, Reply):
-            _check_possible(summary, last.broadcast, before.get(summary.site))
+            _check_possible(summary, last.broadcast)
+        if summary.site in before:
+            _check_totals(summary, before[summary.site])
     if not any(replies_to(summary, last.broadcast) for summary in sent):
         raise DataError("no site has replied to this broadcast: let sites reply to it first")
 
 
-def _check_possible(reply: Reply, sent: Broadcast, before: SiteSummary | None) -> None:
-    """Refuse evidence that no rows with such counts have, and other totals than before."""
-    offsets, left = reply.codebook.level_offsets, reply.unknown
-    if impossible_evidence(reply.sums, reply.evidence, sent.clusters, offsets, left):
+def _check_possible(reply: Reply, sent: Broadcast) -> None:
+    """Refuse counts that no rows have in these clusters."""
+    if impossible_clusters(reply.sums, sent.clusters, reply.unknown):
         raise DataError(
-            f"site {reply.site!r}: its evidence is not what its counts allow: let the site reply "
-            "again"
+            f"site {reply.site!r}: its counts don't fit the clusters that were sent: let the site "
+            "reply again"
         )
-    if before is not None:
-        one, other = (all_cells(each.sums.total(), offsets) for each in (before, reply))
-        if not np.allclose(one, other, rtol=DUST, atol=DUST):
-            raise DataError(
-                f"site {reply.site!r}: its counts don't sum to those that it sent before: if its "
-                "rows have changed, take the site out first, and let it join anew"
-            )
+
+
+def _check_totals(summary: SiteSummary, before: SiteSummary) -> None:
+    """Refuse other totals than those that the site sent before, in whatever clusters."""
+    offsets = summary.codebook.level_offsets
+    one, other = (all_cells(each.sums.total(), offsets) for each in (before, summary))
+    if not np.allclose(one, other, rtol=DUST, atol=DUST):
+        raise DataError(
+            f"site {summary.site!r}: its counts don't sum to those that it sent before: if its "
+            "rows have changed, take the site out first, and let it join anew"
+        )
 
 
 def _aligned(last: FederationState, everyone: Summaries) -> tuple[list[IntArray], IntArray]:
@@ -200,8 +204,7 @@ def _largest_first(
 def _progress(last: FederationState, found: FederationState) -> tuple[float | None, float]:
     """Return the ELBO that is known now, and what it has gained; infinity if that is unknown."""
     before, reached = (
-        each.mechanism.elbo(elbo(each.sums, each.row_prior), each.evidence)
-        for each in (last, found)
+        each.mechanism.elbo(elbo(each.sums, each.row_prior)) for each in (last, found)
     )
     if found.sites != last.sites or reached is None or before is None:  # it is of other rows
         return reached, inf

@@ -75,8 +75,7 @@ def sites_used_up(summaries: Summaries) -> list[str]:
     return [
         summary.site
         for summary in summaries
-        if not isinstance(summary, Reply)
-        and summary.n_clusters + summary.account.absorbed >= summary.n_components
+        if not isinstance(summary, Reply) and summary.n_clusters >= summary.n_components
     ]
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from fedmerdel.commands.arguments import KeyFile, StudyFile, TableFile
 from fedmerdel.commands.screen import count, screen, show_next
 from fedmerdel.keys import signer
-from fedmerdel.site.ledger import Ledger
+from fedmerdel.site.ledger import Ledger, releases_known
 from fedmerdel.site.site_file import Approval, SiteFile
 from fedmerdel.study.policy import policy_named
 from fedmerdel.study.study import Study
@@ -59,6 +59,12 @@ def draft_site(
         f"{output} approves this, and nothing else: hash {asked.hash}. Compare the hash with the "
         "centre's by telephone; delete the file if you do not agree."
     )
+    beside = table.parent
+    if beside.resolve() != home.resolve() and releases_known(beside, table):
+        screen.print(
+            f"Warning: this table has releases in the ledger of {beside}, which the new file's own "
+            "ledger does not count: use the site file there, or be sure that this is meant."
+        )
     show_next(f"fedmerdel fit {output} -o FOLDER")
 
 

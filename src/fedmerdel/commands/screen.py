@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 
 from rich.console import Console
 from rich.table import Table
@@ -69,6 +70,11 @@ def show_check(found: Check, study: Study) -> None:
             f"Weights of column {study.weight} sum to {found.total_weight:,.0f}, which the fit "
             f"takes for the number of rows; they tell as much as {found.effective_rows:,.0f} rows "
             "of equal weight (Kish)."
+        )
+    if study.row_id is None and study.policy.smallest > 1:
+        screen.print(
+            "Each row counts as a person: the table must have one row a person. Name a row_id in "
+            "the study, and this is checked."
         )
     if found.missing:
         worst = sorted(found.missing.items(), key=lambda entry: -entry[1])
@@ -196,17 +202,11 @@ def show_round(federation: FederationState) -> None:
         screen.print(f"No reply from {_some(brought.stale)}: carried with what they sent last.")
     if gain is not None and not brought.move and gain < PAYS:
         screen.print(f"Another round would change little: less than {PAYS:g} nats a row.")
-    cost = sum(summary.account.cost_at_most for summary in federation.summaries)
-    if cost > 0:
-        screen.print(
-            f"Disclosure control costs at most {cost / rows:.4f} nats of ELBO a row, all sites "
-            "together."
-        )
 
 
 def _show_cluster(cluster: Cluster, study: Study) -> None:
     mean = cluster.mean_conditions
-    conditions = "" if mean is None else f"; {mean:.1f} conditions a row"
+    conditions = "" if mean is None or isnan(mean) else f"; {mean:.1f} conditions a row"
     number = plain_name(cluster.number)
     title = number.capitalize() if cluster.name == number else f"{cluster.name} ({number})"
     screen.print(
@@ -225,6 +225,8 @@ def _show_cluster(cluster: Cluster, study: Study) -> None:
         },
         "more of": _some(marks, 6) if marks else "nothing stands out",
     }
+    if cluster.not_measured:
+        lines["not measured"] = _some([study.label(name) for name in cluster.not_measured])
     if by_share:
         lines["at sites"] = _some([f"{name} {share:.0%}" for name, share in by_share], 8)
     width = max(len(name) for name in lines)

@@ -138,9 +138,10 @@ def review(
         show_validation(Validation.read(files, f"validation {where}"))
     else:
         summary = read_release(files, where)
-        show_review(review_tables(summary))
         if html is not None:
             write_review(summary, html)
+        show_review(review_tables(summary))
+        if html is not None:
             screen.print(f"The same with pictures is in {html}: open it in a browser.")
     screen.print(
         "No row is inside. The files say the same; README.txt explains them. If you agree that "
@@ -163,8 +164,9 @@ def reply(
 ) -> None:
     """Reply to a broadcast: count this site's rows in its clusters, to make them better."""
     here = open_site(study, table, site, key)
-    Reply.check_place(output, replace=replace, site=here.name, study_hash=here.study.hash)
     sent = Broadcast.load(broadcast)
+    own = {"site": here.name, "study_hash": here.study.hash, "broadcast": sent.hash}
+    Reply.check_place(output, replace=replace, **own)
     with screen.status("counting"):
         released = prepare_reply_of(here, sent, rows_changed, n_jobs=threads)
         released.summary.save(output, replace=replace)
@@ -193,14 +195,15 @@ def assign_rows(
     threads: Threads = 1,
 ) -> None:
     """Give this site's rows to the common clusters. The labels stay at the site."""
+    here = Site.load(table) if table.suffix.lower() == ".toml" else None
+    if here is not None:
+        table = here.table
     if output.exists() and table.exists() and output.samefile(table):
         raise FileError(f"file {str(output)!r} is the table itself: name another for the labels")
     check_labels_place(output)
     merged = GlobalModel.load(model)
-    if table.suffix.lower() == ".toml":
-        here = Site.load(table)
+    if here is not None:
         here.check_model(merged)
-        table = here.table
     with screen.status("assigning"):
         opened = open_site_table(table)
         assigned = assign(merged, opened, n_jobs=threads)

@@ -103,7 +103,8 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
     n_clusters_ : int
         Global clusters.
     lower_bound_ : float
-        The global ELBO in nats, of the frozen responsibilities, or of the last round.
+        The global ELBO in nats of the counts that the sites released, at their own
+        responsibilities, or at those of the last round. See `MerDel` for a learned prior.
     lineage_ : tuple of Ancestor
         Where each local cluster went.
     federation_ : Federation

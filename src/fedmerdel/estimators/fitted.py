@@ -81,13 +81,13 @@ class FittedClusters(CategoricalColumns, ABC):
         """
         return saved.load(cls, path)
 
-    def _rows(self, X: Any) -> PackedRows:
+    def _rows(self, X: Any, sample_weight: Any = None) -> PackedRows:
         check_is_fitted(self)
         table = open_table(X)
         self._note_columns(X, table, reset=False)
         if self.missing == "error":
             check_complete(table)
-        return encode(table, self.codebook_, owner=type(self).__name__)
+        return encode(table, self.codebook_, sample_weight, owner=type(self).__name__)
 
     def _workers(self) -> Workers:
         return Workers(thread_count(self.n_jobs))

@@ -17,10 +17,12 @@ from fedmerdel import saved
 from fedmerdel.errors import CeilingWarning
 from fedmerdel.estimators.fitted import FittedClusters
 from fedmerdel.estimators.one_table import one_table
+from fedmerdel.estimators.own_rows import own_intervals
 from fedmerdel.fitting.fit import fit_mixture
 from fedmerdel.fitting.history import Move
 from fedmerdel.fitting.passes import label_rows
 from fedmerdel.fitting.solution import make_problem
+from fedmerdel.inference.intervals import Intervals
 from fedmerdel.model.report import write_report
 from fedmerdel.options import (
     check_options,
@@ -119,7 +121,8 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     n_clusters_ : int
         Clusters found.
     lower_bound_ : float
-        The ELBO in nats.
+        The ELBO in nats. With a learned prior, of the best prior for these clusters: it compares
+        fits with the same `prior`, and not one prior with another.
     lower_bounds_ : float64 array
         The ELBO after each pass or move on all rows that was kept.
     lower_bound_seconds_ : float64 array
@@ -300,6 +303,9 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     def credible_intervals(self, level: float = 0.95) -> list[FloatArray]:
         """Return equal-tailed credible intervals of `level_probabilities_`.
 
+        These are the paper's, and take each row's share in a cluster for known: they are too
+        short where clusters overlap. `intervals` allows for that.
+
         Parameters
         ----------
         level : float, default=0.95
@@ -314,6 +320,23 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         check_share("level", level)
         return self._by_variable(predictive.level_intervals(self._stats, self._prior, level))
 
+    def intervals(self, X: Any, sample_weight: Any = None) -> Intervals:
+        """Return 95 % intervals of `weights_` and `level_probabilities_` that cover.
+
+        They allow for rows that may belong to several clusters, which `credible_intervals` takes
+        for sure; see the page on intervals in the documentation.
+
+        Parameters
+        ----------
+        X : table
+            The rows that were given to `fit`.
+        sample_weight : array (N,), optional
+            Their weights, if they had any.
+        """
+        rows, _ = collapse(self._rows(X, sample_weight))
+        with self._workers() as workers:
+            return own_intervals(repack(rows), self._stats, self._prior, workers)
+
     def report(
         self,
         path: str | Path,
@@ -324,7 +347,9 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     ) -> None:
         """Write a page of pictures and tables of the clusters; see `GlobalModel.report`."""
         check_is_fitted(self)
-        write_report(one_table(self), path, title=title, date=date, image_shape=image_shape)
+        write_report(
+            one_table(self), path, title=title, date=date, image_shape=image_shape, alone=True
+        )
 
     def _clusters(self) -> tuple[Sums, Prior]:
         return self._stats, self._prior

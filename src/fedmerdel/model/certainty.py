@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
+from fedmerdel.model.made_up import made_up
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.expectations import expectations, expected_log_weights
-from fedmerdel.sums.levels import sum_levels
-from fedmerdel.sums.predictive import draw
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
@@ -19,6 +17,9 @@ SURE = 0.8
 
 N_DRAWN = 20_000
 N_BINS = 20
+
+AT_ONCE = 2**22
+"""Numbers that are held of drawn rows, by clusters or by variables: memory alone."""
 
 
 class Certainty(NamedTuple):
@@ -60,20 +61,11 @@ def expected_certainty(
         Rows of each site in each cluster.
     """
     rng = np.random.default_rng(0)
-    log_levels = expectations(stats, row_prior).log_levels.T
     n_clusters = stats.n_clusters
-    # A cluster's counts of a variable sum to its rows with an entry.
-    entries = sum_levels(stats.S, row_prior.offsets)
-    observed = entries / np.maximum(stats.T, 1e-300)[:, None]
     given_to, size, sure = np.zeros((n_clusters, n_clusters)), np.zeros(n_clusters), 0.0
     surely, histogram = np.zeros(n_clusters), np.zeros(N_BINS)
-    for rows, n_drawn in zip(site_rows, _shared_out(site_rows.sum(axis=1)), strict=True):
-        X, drawn = draw(stats._replace(T=rows), prior, n_drawn, rng)
-        log_rho = np.tile(expected_log_weights(rows, row_prior), (n_drawn, 1))
-        missing = rng.random(X.shape) >= observed[drawn]
-        for j, start in enumerate(row_prior.offsets[:-1]):
-            log_rho += np.where(missing[:, j, None], 0.0, log_levels[start + X[:, j]])
-        r = np.exp(log_rho - logsumexp(log_rho, axis=1, keepdims=True))
+    for rows, n_drawn in _parts(site_rows, max(AT_ONCE // max(stats.S.shape[1], 1), 1)):
+        _, drawn, r = made_up(stats, prior, row_prior, rows, n_drawn, rng)
         given, most = r.argmax(axis=1), r.max(axis=1)
         np.add.at(given_to, (drawn, given), 1.0)
         size += np.bincount(given, minlength=n_clusters)
@@ -85,6 +77,13 @@ def expected_certainty(
     lines = given_to / np.maximum(given_to.sum(axis=1, keepdims=True), 1.0)
     total = histogram.sum()
     return Certainty(sure / total, sure_of, lines, histogram / total)
+
+
+def _parts(site_rows: FloatArray, at_once: int) -> Iterator[tuple[FloatArray, int]]:
+    """Yield, for each site, its rows and how many to draw of it: so many at once and no more."""
+    for rows, n_drawn in zip(site_rows, _shared_out(site_rows.sum(axis=1)), strict=True):
+        for begin in range(0, n_drawn, at_once):
+            yield rows, min(at_once, n_drawn - begin)
 
 
 def _shared_out(rows: FloatArray) -> list[int]:

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from fedmerdel.bundles import Files, damaged
 from fedmerdel.errors import DataError, FileError
-from fedmerdel.model.describe import Cluster, describe
+from fedmerdel.inference.intervals import Intervals
+from fedmerdel.model.certainty import expected_certainty
+from fedmerdel.model.describe import Cluster, describe, intervals_of
 from fedmerdel.model.generate import sample
 from fedmerdel.model.model_files import (
     CLUSTERS,
@@ -27,6 +29,7 @@ from fedmerdel.model.model_files import (
 )
 from fedmerdel.model.names import changed
 from fedmerdel.model.names_file import FILE as NAMES
+from fedmerdel.model.paragraph import methods_paragraph
 from fedmerdel.model.report import write_report
 from fedmerdel.model.state import ModelState
 from fedmerdel.parcels import Parcel
@@ -66,7 +69,8 @@ class GlobalModel(ModelState, Parcel):
     n_sites, n_rounds : int
         Sites that took part, and rounds since their first merge.
     elbo : float or None
-        The ELBO in nats of all rows, where it is known.
+        The ELBO in nats. After one shot, of the counts that the sites released, which are the
+        rows' own without a policy; after rounds, of all rows, where it is known.
     names : tuple of str
         The clusters' names, "" where one has none; empty if none has any.
     site_shares : dict of str to float64 array (K,)
@@ -84,6 +88,15 @@ class GlobalModel(ModelState, Parcel):
     def describe(self) -> tuple[Cluster, ...]:
         """Describe every cluster: size, prevalence, ratio to all, outcomes."""
         return describe(self)
+
+    def intervals(self) -> Intervals:
+        """Return 95 % intervals of the clusters' shares and of their levels.
+
+        They allow for rows that may belong to several clusters, and for what disclosure control
+        did to counts. They need no row: what rows would tell is asked of rows that the model
+        makes up. They take the model and its number of clusters for true.
+        """
+        return intervals_of(self)
 
     def named(self, names: Mapping[int, str]) -> Self:
         """Return the model with names for these clusters; others keep theirs.
@@ -121,6 +134,16 @@ class GlobalModel(ModelState, Parcel):
             place is the number that its name ends in, such as ``pixel_37``.
         """
         write_report(self, path, title=title, date=date, image_shape=image_shape)
+
+    def methods_paragraph(self) -> str:
+        """Return what to state of the model in a paper, as plain text to adapt.
+
+        How it was found, from how many sites and rows, under which policy, with which seed and
+        software; how many clusters there are and why; how sure rows are expected to be; how
+        rates of outcomes were estimated; and what was not checked. The report ends with it.
+        """
+        sure = expected_certainty(self.sums, self.prior, self.row_prior, self.rows[None, :])
+        return methods_paragraph(self, sure)
 
     def sample(self, n_rows: int, random_state: int | None = None) -> tuple[NDArray[Any], IntArray]:
         """Draw rows from the clusters: values of the codebook, and the cluster of each."""

@@ -1,11 +1,12 @@
 """A model as readable files, and back to the last bit.
 
-``clusters.csv`` has the shares of the levels for people, ``sums.csv`` the numbers that
-everything is computed from, ``model.json`` the rest.
+``clusters.csv`` has the shares of the levels for people, "NA" where a variable was not measured,
+``sums.csv`` the numbers that everything is computed from, ``model.json`` the rest.
 """
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,14 @@ from fedmerdel.model.rates import Rates
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.grid import check_names, number_text, read_grid, write_grid
 from fedmerdel.release.sheets import ROWS, cluster_columns
+from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import plain_number, plain_numbers, plain_whole
-from fedmerdel.sums.predictive import mean_levels
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
+
+NOT_MEASURED = "NA"
+"""In the sheet for people: R, pandas and others take it for no number."""
 
 DOCUMENT, STUDY, SUMS, CLUSTERS = "model.json", "study.toml", "sums.csv", "clusters.csv"
 ENTROPY = "(entropy)"
@@ -43,10 +47,11 @@ def model_sheets(model: ModelState) -> Files:
             for name, eps, counts in zip(names, model.prior.eps, S.T, strict=True)
         ),
     ]
-    shares = mean_levels(model.sums, model.prior).T
+    shares = model.profile.prevalence.T
     shown = [["rows", "", *(f"{n:.0f}" for n in model.rows)]]
     shown += [
-        [*name, *(f"{share:.6f}" for share in row)] for name, row in zip(names, shares, strict=True)
+        [*name, *(NOT_MEASURED if isnan(share) else f"{share:.6f}" for share in row)]
+        for name, row in zip(names, shares, strict=True)
     ]
     texts = {
         STUDY: model.study.to_text(),
@@ -128,6 +133,8 @@ def read_model(content: dict[str, Any], files: Files) -> dict[str, Any]:
             site: plain_numbers(shares) for site, shares in content["site_shares"].items()
         },
     }
+    for site in content["site_shares"]:
+        check_site_name(site)
     _check(study, sums, prior, fields)
     if NAMES in files:
         fields["names"] = names_for(K, NAMES, files[NAMES])

@@ -11,7 +11,6 @@ from fedmerdel.model.state import ModelState
 from fedmerdel.study.conditions import shown_levels
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.predictive import draw
-from fedmerdel.sums.profile import profile
 
 
 def cluster_images(model: ModelState, shape: tuple[int, int], n_drawn: int) -> FloatArray:
@@ -29,7 +28,8 @@ def cluster_images(model: ModelState, shape: tuple[int, int], n_drawn: int) -> F
     Returns
     -------
     float64 array (K, 1 + n_drawn, lines, columns)
-        The mean comes first.
+        The mean comes first. A pixel that was not measured in the cluster is 0, as is one
+        without a variable.
 
     Raises
     ------
@@ -40,12 +40,14 @@ def cluster_images(model: ModelState, shape: tuple[int, int], n_drawn: int) -> F
     at = shown_levels(codebook)
     if (codebook.n_levels != 2).any():
         raise OptionError("image_shape: every variable must have two levels, a pixel's off and on")
-    means, rng = profile(model.sums, model.prior).prevalence[:, at], np.random.default_rng(0)
+    means, rng = model.profile.prevalence[:, at], np.random.default_rng(0)
+    measured = ~np.isnan(means)
     found = []
     for k in range(model.n_clusters):
         X, _ = draw(model.sums.take(np.array([k])), model.prior, n_drawn, rng)
-        on = X == np.array(at) - codebook.level_offsets[:-1]
-        found.append(as_images(np.vstack([means[k], on]), codebook.names, shape))
+        on = measured[k] & (X == np.array(at) - codebook.level_offsets[:-1])
+        mean = np.nan_to_num(means[k])
+        found.append(as_images(np.vstack([mean, on]), codebook.names, shape))
     return np.array(found)
 
 

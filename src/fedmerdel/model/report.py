@@ -12,18 +12,19 @@ import numpy as np
 from fedmerdel.files import write_text
 from fedmerdel.model.certainty import SURE, Certainty, expected_certainty
 from fedmerdel.model.describe import Cluster, describe
+from fedmerdel.model.paragraph import methods_paragraph
 from fedmerdel.model.report_clusters import cards, images, outcomes
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.report.charts import bars, histogram
 from fedmerdel.report.heat import heat_data
-from fedmerdel.report.page import check_page_place, render
+from fedmerdel.report.page import check_page_place, check_page_size, render
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.components import used_up
-from fedmerdel.sums.profile import Profile, profile
 
 AT_THE_CENTRE: tuple[str, ...] = (
     "sites",
+    "missing",
     "standing",
     "doubts",
     "origins",
@@ -41,10 +42,12 @@ def write_report(
     title: str | None = None,
     date: str | None = None,
     image_shape: tuple[int, int] | None = None,
+    alone: bool = False,
 ) -> None:
-    """Write the page of a model; see `GlobalModel.report`."""
+    """Write the page of a model; see `GlobalModel.report`. One table alone has no study."""
     check_page_place(path)
-    write_text(path, report_page(model, title=title, date=date, image_shape=image_shape))
+    page_text = report_page(model, title=title, date=date, image_shape=image_shape, alone=alone)
+    write_text(path, page_text)
 
 
 def report_page(
@@ -53,9 +56,10 @@ def report_page(
     title: str | None = None,
     date: str | None = None,
     image_shape: tuple[int, int] | None = None,
+    alone: bool = False,
 ) -> str:
     """Return the page of a model as HTML, without what only the centre knows."""
-    return page(model_content(model, model.rows[None, :], title, date, image_shape))
+    return page(model_content(model, model.rows[None, :], title, date, image_shape, alone))
 
 
 def page(content: dict[str, Any]) -> str:
@@ -69,6 +73,7 @@ def model_content(
     title: str | None,
     date: str | None,
     image_shape: tuple[int, int] | None,
+    alone: bool = False,
 ) -> dict[str, Any]:
     """Return what the page shows of a model; parts that need each site's counts are empty.
 
@@ -80,12 +85,15 @@ def model_content(
         Rows of each site in each cluster, or of all together in one line.
     title, date, image_shape
         See `GlobalModel.report`.
+    alone : bool
+        Whether it is of one table, fitted without a study.
     """
+    check_page_size(model.n_clusters, len(model.prior.eps))
     clusters = describe(model)
     sure = expected_certainty(model.sums, model.prior, model.row_prior, site_rows)
     return {
         **dict.fromkeys(AT_THE_CENTRE),
-        "heat": _heat(model, clusters, profile(model.sums, model.prior)),
+        "heat": _heat(model, clusters),
         "title": title or model.study.name,
         "ceiling": _ceiling(model),
         "facts": _facts(model, date or datetime.date.today().isoformat()),
@@ -97,6 +105,7 @@ def model_content(
         "images": images(model, image_shape),
         "smallest": mechanism_for(model.study.policy).smallest,
         "n_sites": model.n_sites,
+        "paragraph": methods_paragraph(model, sure, alone),
     }
 
 
@@ -131,7 +140,9 @@ def _headline(model: ModelState, sure: Certainty) -> list[dict[str, str]]:
     sites = "one site" if model.n_sites == 1 else f"{model.n_sites} sites"
     fit = " of all rows, at the last round" if model.n_rounds else ""
     if bound is not None and not fit:
-        fit = f", {bound / rows:,.3f} a row"
+        # What a policy has changed is another table: its ELBO is not that of the rows.
+        changed = mechanism_for(model.study.policy).smallest > 1
+        fit = f"{' of the released counts' if changed else ''}, {bound / rows:,.3f} a row"
     return [
         {
             "value": f"{model.n_clusters}",
@@ -172,17 +183,19 @@ def _certainty(model: ModelState, sure: Certainty, clusters: tuple[Cluster, ...]
     return {"sure": sure.sure, "level": SURE, "lines": lines, "chart": chart}
 
 
-def _heat(model: ModelState, clusters: tuple[Cluster, ...], found: Profile) -> dict[str, Any]:
+def _heat(model: ModelState, clusters: tuple[Cluster, ...]) -> dict[str, Any]:
     names = model.names or ("",) * model.n_clusters
     orders = {}
     if clusters[0].mean_conditions is not None:
+        # None in one is None in all; not measured is nan.
         orders["conditions"] = _falling([c.mean_conditions or 0.0 for c in clusters])
     for name in model.study.outcomes:
         orders[f"rate of {name}"] = _falling([c.outcomes[name].share for c in clusters])
     listed = [
         {"number": c.number, "name": names[c.number], "rows": round(c.rows)} for c in clusters
     ]
-    return heat_data(model.study.codebook, dict(model.study.labels), found, listed, orders)
+    labels = dict(model.study.labels)
+    return heat_data(model.study.codebook, labels, model.profile, listed, orders)
 
 
 def _falling(values: list[float]) -> list[int]:

@@ -10,13 +10,15 @@ from fedmerdel.model.state import ModelState
 from fedmerdel.report.charts import intervals
 from fedmerdel.report.picture import picture
 from fedmerdel.study.conditions import level_texts, shown_levels
-from fedmerdel.sums.profile import weight_intervals
 
 N_MARKS = 8
 """Levels that a card names at most."""
 
 FREQUENT = 0.05
 """A level is named on a card if so great a share of the cluster has it."""
+
+N_NOT_MEASURED = 12
+"""Variables that a card names at most which were not measured."""
 
 N_DRAWN = 5
 """Images that each cluster makes up."""
@@ -27,13 +29,18 @@ def cards(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str, An
 
     Of sites it has nothing yet: the centre's report adds them.
     """
-    shares = weight_intervals(model.sums, model.prior)
     texts = _shown_texts(model)
     found = []
     for cluster in clusters:
         k = cluster.number
         marks = [
-            {"text": texts[c.variable, c.level], "prevalence": c.prevalence, "ratio": c.ratio}
+            {
+                "text": texts[c.variable, c.level],
+                "prevalence": c.prevalence,
+                "low": c.low,
+                "high": c.high,
+                "ratio": c.ratio,
+            }
             for c in cluster.levels
             if (c.variable, c.level) in texts and c.prevalence > FREQUENT and c.ratio > 1
         ]
@@ -43,10 +50,11 @@ def cards(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str, An
                 "name": model.name(k),
                 "rows": cluster.rows,
                 "share": cluster.share,
-                "low": shares[k, 0],
-                "high": shares[k, 1],
+                "low": cluster.low,
+                "high": cluster.high,
                 "mean_conditions": cluster.mean_conditions,
                 "marks": marks[:N_MARKS],
+                "not_measured": _listed([model.study.label(v) for v in cluster.not_measured]),
                 "outcomes": [
                     {"name": name, "rate": rate, "overall": model.outcomes[name].overall}
                     for name, rate in cluster.outcomes.items()
@@ -55,6 +63,11 @@ def cards(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str, An
             }
         )
     return found
+
+
+def _listed(texts: list[str]) -> str:
+    rest = len(texts) - N_NOT_MEASURED
+    return ", ".join(texts[:N_NOT_MEASURED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _shown_texts(model: ModelState) -> dict[tuple[str, str], str]:

@@ -14,6 +14,7 @@ from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.levels import level_shares
 from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.profile import Profile, profile
 from fedmerdel.sums.sums import Sums
 
 
@@ -46,6 +47,11 @@ class ModelState:
     def row_prior(self) -> Prior:
         """The prior under which rows are given to clusters: only selected variables tell."""
         return row_prior(self.study, self.sums, self.prior, self.selected)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """Every level in every cluster, as it is shown: nan where it was not measured."""
+        return profile(self.sums, self.prior)
 
     def name(self, k: int) -> str:
         """Return the name of a cluster; "cluster 3" if that has none."""

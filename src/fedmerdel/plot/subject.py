@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fedmerdel.centre.state import FederationState
 from fedmerdel.errors import OptionError
 from fedmerdel.model.state import ModelState
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.study.conditions import level_texts
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.profile import Profile, mixed, profile
+from fedmerdel.sums.profile import Profile, profile
 
 
 class Clusters(NamedTuple):
@@ -110,11 +108,10 @@ def clusters_of(model: Any) -> Clusters:
     """Return the clusters by levels of a model."""
     found = either(model)
     if found is None:
-        prevalence = np.concatenate(model.level_probabilities_, axis=1)
         weights: FloatArray = model.weights_
         codebook: Codebook = model.codebook_
         return Clusters(
-            mixed(weights, prevalence),
+            profile(*model._clusters()),
             codebook,
             level_texts(codebook, {}),
             tuple(f"cluster {k}" for k in range(len(weights))),
@@ -123,7 +120,7 @@ def clusters_of(model: Any) -> Clusters:
         )
     codebook = found.study.codebook
     return Clusters(
-        profile(found.sums, found.prior),
+        found.profile,
         codebook,
         level_texts(codebook, dict(found.study.labels)),
         names_of(found),

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedmerdel.errors import OptionError
 from fedmerdel.plot.canvas import (
+    FAINT,
     INK,
     LINE,
     axes,
@@ -21,7 +22,7 @@ from fedmerdel.plot.shades import scale, shades
 from fedmerdel.plot.subject import Clusters, clusters_of, names_of, needed_federation
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, on, share_colour
 from fedmerdel.study.conditions import shown_levels
-from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.arrays import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +45,8 @@ RATIO_TICKS = {
 
 MOST_NUMBERS = 25
 """Sites, or clusters, that leave room for a number in each cell."""
+
+HATCHED = "; hatched: not measured"
 
 MEANING = {
     "prevalence": "share of the cluster's rows",
@@ -84,7 +87,8 @@ def heatmap(
     Returns
     -------
     matplotlib Axes
-        Names at the left, rows at the right.
+        Names at the left, rows at the right. A condition that was not measured in a cluster is
+        hatched there.
     """
     _check("measure", measure, get_args(Measure))
     _check("first", first, get_args(First))
@@ -104,10 +108,13 @@ def heatmap(
 
     norm = LogNorm(*RATIO_ENDS, clip=True) if measure == "ratio" else Normalize(0.0, 1.0)
     mesh = shades(ax, values, norm, RATIO_STOPS if measure == "ratio" else SHARE_STOPS)
+    unmeasured = np.isnan(values)
+    _hatch(ax, unmeasured)
     lines(ax, names)
     columns(ax, texts)
     _at_right(ax, found.size, [found.sizes[k] for k in chosen])
-    scale(ax, mesh, MEANING[measure], RATIO_TICKS if measure == "ratio" else None)
+    meaning = MEANING[measure] + (HATCHED if unmeasured.any() else "")
+    scale(ax, mesh, meaning, RATIO_TICKS if measure == "ratio" else None)
     return ax
 
 
@@ -145,6 +152,17 @@ def sites(model: Any, ax: Axes | None = None) -> Axes:
         _numbers(ax, shares, greatest)
     scale(ax, mesh, "share of the site's rows")
     return ax
+
+
+def _hatch(ax: Axes, cells: BoolArray) -> None:
+    """Hatch cells that have no number: blank, they would look like 0."""
+    from matplotlib.patches import Rectangle
+
+    for line, column in np.argwhere(cells):
+        place = (column - 0.5, line - 0.5)
+        ax.add_patch(
+            Rectangle(place, 1.0, 1.0, fill=False, hatch="/////", edgecolor=FAINT, linewidth=0.0)
+        )
 
 
 def _numbers(ax: Axes, shares: FloatArray, greatest: float) -> None:
@@ -188,7 +206,7 @@ def _columns(found: Clusters, first: First) -> list[int]:
     """Return the levels to show in their order, as in the report."""
     shown = np.array(shown_levels(found.codebook))
     if first == "prevalent":
-        shown = shown[np.argsort(-found.profile.overall[shown], kind="stable")]
+        shown = shown[np.argsort(-found.profile.overall[shown], kind="stable")]  # nan is last
     elif first == "distinguishing":
         offsets = found.codebook.level_offsets
         told = found.profile.information(offsets)

@@ -1,10 +1,10 @@
 """What disclosure control did: one account that leaves with the numbers, one that stays.
 
-How many cells were hidden, by how much the largest one moved, what it cost to the last
-digit: where one cell only was hidden, each of these gives its count away. So the exact
-account (`Changes`) is for the site's own screen, and the one that is released
-(`Account`) holds the policy, what can be read off the released numbers anyway, and
-a bound of the cost too coarse to single out a cell.
+How many cells were hidden, by how much the largest one moved, how many clusters were too small,
+what it cost: where one cell only was hidden, each of these gives its count away, and a bound of the
+cost in coarse steps tells whether a level occurs at all, by what the site has learned of it. So
+the exact account (`Changes`) is for the site's own screen, and the one that is released
+(`Account`) holds the policy, and what can be read off the released numbers anyway.
 """
 
 from __future__ import annotations
@@ -42,13 +42,6 @@ class Account:
         How many of them are released as 0.
     smallest_cell : float
         The smallest that is not 0.
-    absorbed : int
-        Clusters too small to be told, whose rows were given to others by the fit.
-    cost_at_most : float
-        Bound of what the ELBO of the site's table falls, in nats, if the model is made
-        from the released numbers instead of the exact ones; in coarse steps.
-    cost_per_row_at_most : float
-        The same for each released row.
     """
 
     policy: str
@@ -58,9 +51,6 @@ class Account:
     n_cells: int
     n_zero: int
     smallest_cell: float
-    absorbed: int
-    cost_at_most: float
-    cost_per_row_at_most: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain texts and numbers."""
@@ -97,6 +87,8 @@ class Changes:
 
     Attributes
     ----------
+    absorbed : int
+        Clusters too small to be told, whose rows were given to others.
     zeroed : int
         Cells above 0 that were released as 0.
     changed : int
@@ -111,6 +103,7 @@ class Changes:
         The same for each row.
     """
 
+    absorbed: int
     zeroed: int
     changed: int
     largest_change: float

@@ -11,6 +11,8 @@ With shares r of rows that weigh w, ``f(x) = -x ln x`` and N the weight of all r
 4. ``-h_k <= sum_l Q_kl``: for each row Q_kl has ``r_k ln(1 + r_l / r_k)``, and the product of
    ``1 + r_l / r_k`` over all l is at least ``1 + (1 - r_k) / r_k = 1 / r_k``.
 
+Counts of rows that were given to clusters also keep the bound of `inference.margins`.
+
 The cost of a deletion is ``sum w ln(1 - r_k) <= N ln(1 - T_k / N)``, again by concavity, and the
 blur of two halves is their Q. All that is generous here is what a policy leaves unknown.
 """
@@ -20,11 +22,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import entr, logsumexp
+from scipy.special import entr
 
+from fedmerdel.inference.margins import misfits
 from fedmerdel.release.cells import DUST
 from fedmerdel.release.mechanism import Mechanism, MoveSums
-from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.sums import Sums
 
@@ -38,7 +41,7 @@ class Unknown(NamedTuple):
     Attributes
     ----------
     nats : float
-        h, Q and evidence are told in steps of this; 0 is as they are.
+        h and Q are told in steps of this; 0 is as they are.
     rows : float
         A cluster's rows are at most this far from what is told of them.
     total : float
@@ -53,13 +56,26 @@ class Unknown(NamedTuple):
     complete: bool
 
 
-def unknown(sums: Sums, mechanism: Mechanism, untold: int) -> Unknown:
-    """Return what a release leaves open, by its mechanism and the clusters that it left out."""
-    told, K = float(sums.T.sum()), sums.n_clusters
+def unknown(sums: Sums, mechanism: Mechanism, complete: bool) -> Unknown:
+    """Return what a release leaves open, by its mechanism.
+
+    Rows of clusters that are not told are in the rest: the others don't have them, and the rest
+    has no more than is told of it.
+
+    Parameters
+    ----------
+    sums : Sums
+        As released.
+    mechanism : Mechanism
+        How.
+    complete : bool
+        Whether it is known that all clusters are told.
+    """
+    told, silent = float(sums.T.sum()), int((sums.T == 0).sum())
     if mechanism.smallest == 0:  # as it is, and so nothing is too small to be told
         return Unknown(0.0, 0.0, told, complete=True)
-    rows = float(mechanism.smallest * (K + untold))
-    return Unknown(mechanism.nats, rows, told + rows, complete=untold == 0)
+    rows = float(mechanism.smallest * (sums.n_clusters + silent))
+    return Unknown(mechanism.nats, rows, told + rows, complete=complete and not silent)
 
 
 def most_overlap(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -106,41 +122,9 @@ def impossible_moves(sums: Sums, moves: MoveSums) -> str | None:
     return None
 
 
-def impossible_evidence(
-    sums: Sums, evidence: float, theta: Expectations, offsets: IntArray, left: Unknown
-) -> bool:
-    """Whether clusters that were sent out can't explain any rows with these sums so well, or badly.
+def impossible_clusters(sums: Sums, theta: Expectations, left: Unknown) -> bool:
+    """Whether no rows, given to these clusters, have these counts in them.
 
-    ``ln rho_nk = ln r_nk + ln sum_k rho_nk``, so where all is told the evidence is known:
-    ``sum_k T_k E[ln pi_k] + S_k . E[ln phi_k] - h_k``. Else each row's is at least that of the
-    rarest levels in its best cluster, and at most that of the most frequent in all.
-
-    Parameters
-    ----------
-    sums : Sums
-        Of the clusters that were sent out, as a site told them.
-    evidence : float
-        What it told with them.
-    theta : Expectations
-        The clusters.
-    offsets : int64 array (P + 1,)
-        Where each variable's levels start.
-    left : Unknown
-        What the sums leave open.
+    Nothing is impossible where counts were changed: many small changes may add up to much.
     """
-    if left.rows == 0:
-        parts = sums.T * theta.log_weights, sums.S * theta.log_levels, -sums.h
-        known = sum(float(part.sum()) for part in parts)
-        scale = sum(float(np.abs(part).sum()) for part in parts)
-        return abs(evidence - known) > DUST * max(scale, 1.0)
-    # A missing entry adds nothing.
-    rarest = np.minimum(np.minimum.reduceat(theta.log_levels, offsets[:-1], axis=1), 0.0)
-    commonest = np.maximum(np.maximum.reduceat(theta.log_levels, offsets[:-1], axis=1), 0.0)
-    lowest = float((theta.log_weights + rarest.sum(axis=1)).max())
-    highest = float(logsumexp(theta.log_weights + commonest.sum(axis=1)))
-    slack = left.nats + DUST * max(left.total, 1.0)
-    return (
-        not left.total * min(lowest, 0.0) - slack
-        <= evidence
-        <= (left.total * max(highest, 0.0) + slack)
-    )
+    return left.rows == 0 and bool(misfits(sums, theta).any())

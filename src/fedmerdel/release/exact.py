@@ -9,7 +9,6 @@ import numpy as np
 from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
-from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
 ROUNDING = 1e-12
@@ -27,21 +26,9 @@ class Exact(Mechanism):
         """Return the sums."""
         return Released(sums, None)
 
-    def protect_evidence(self, nats: float) -> float:
-        """Return the number."""
-        return nats
-
-    def protect_spread(self, spread: float) -> float:
-        """Return the number."""
-        return spread
-
     def protect_moves(self, count: Callable[[], MoveSums]) -> MoveSums | None:
         """Return all that there is to tell of moves."""
         return count()
-
-    def cost_bound(self, cost: float, prior: Prior) -> float:
-        """Return the cost."""
-        return cost
 
     def expected(self, released: Released, theta: Expectations, offsets: IntArray) -> Sums:
         """Return the sums."""
@@ -51,7 +38,7 @@ class Exact(Mechanism):
         """Return the cells, as the fewest and as the most."""
         return cells, cells
 
-    def elbo(self, of_sums: float, of_rows: float | None) -> float | None:
+    def elbo(self, of_sums: float) -> float | None:
         """Return the ELBO of the sums, which are those of the rows."""
         return of_sums
 

@@ -1,11 +1,12 @@
 """Counts that disclosure control has hidden, filled with what is expected of them.
 
-A released 0 stands for fewer than s rows. Taken for none, it makes the next clusters sure that the
-level does not occur there; rows that have it leave, the count falls further, and round by round
-the model drifts away from the rows. But where they are is known: one cluster of the site, the
-rest, has what all others leave of the site's totals. So the R rows that the rest has at a level
-are its own and those that the others hide there. With the clusters that are known, a cell of T
-rows has about Poisson(lambda) of them, lambda = T phi; fewer than t where it is hidden,
+A released 0 stands for fewer than s rows, the smallest count that can be told. Taken for none, it
+makes the next clusters sure that the level does not occur there; rows that have it leave, the
+count falls further, and round by round the model drifts away from the rows. But where they are is
+known: one cluster of the site, the rest, has what all others leave of the site's totals. So the R
+rows that the rest has at a level are its own and those that the others hide there. With the
+clusters that are known, a cell of T rows has about Poisson(lambda) of them, lambda = T phi; fewer
+than t where it is hidden, the count from which a cell is told (`Policy.least`),
 
     E[X | X < t] = lambda P(X < t - 1) / P(X < t)
 

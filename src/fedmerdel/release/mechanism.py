@@ -17,7 +17,6 @@ import numpy as np
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.halves import FirstHalves
-from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
 
@@ -100,20 +99,8 @@ class Mechanism(ABC):
         """Return the sums that may leave; one cluster at least is not too small."""
 
     @abstractmethod
-    def protect_evidence(self, nats: float) -> float:
-        """Return a sum over all rows of a site, in nats, or a lower bound of it."""
-
-    @abstractmethod
-    def protect_spread(self, spread: float) -> float:
-        """Return how far logarithms of single rows are from their mean, or an upper bound."""
-
-    @abstractmethod
     def protect_moves(self, count: Callable[[], MoveSums]) -> MoveSums | None:
         """Return what may be told of moves, counted only if anything may."""
-
-    @abstractmethod
-    def cost_bound(self, cost: float, prior: Prior) -> float:
-        """Return a bound of what protection costs that tells no more than the sums do."""
 
     # At the centre.
 
@@ -144,17 +131,8 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def elbo(self, of_sums: float, of_rows: float | None) -> float | None:
-        """Return which ELBO is the rows' own.
-
-        Parameters
-        ----------
-        of_sums : float
-            That of the sums that were released.
-        of_rows : float or None
-            What the sites told of how well their rows fit, less the divergence of what was sent
-            from the prior; None where sites did not tell, or what was sent is no posterior.
-        """
+    def elbo(self, of_sums: float) -> float | None:
+        """Return the ELBO of the rows, where the sums that were released tell it."""
 
     @abstractmethod
     def is_worse(self, gain: float, elbo: float) -> bool:

@@ -108,8 +108,7 @@ def checkers_note(
         wrap(
             f"Of {account.n_cells} counts that are told here, or follow by subtraction, "
             f"{account.n_zero} are 0 and the smallest other is "
-            f"{count_text(account.smallest_cell)}. A 0 means: {mechanism.zero}. Clusters too "
-            f"small to be told whose rows the fit gave to others: {account.absorbed}."
+            f"{count_text(account.smallest_cell)}. A 0 means: {mechanism.zero}."
             + (
                 f" Cluster {rest} is what the others leave of the site's totals."
                 if rest is not None

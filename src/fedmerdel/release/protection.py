@@ -79,7 +79,6 @@ def protect(
     leaves = mechanism.protect(sums, people, prior.offsets)
     released = leaves.sums
     cost = release_cost(sums, released, prior) + cost_so_far
-    bound = mechanism.cost_bound(cost, prior)
     before, after = (all_cells(each, prior.offsets) for each in (sums, released))
     changed = np.abs(before - after)
     zeroed = int(((before > DUST) & (after == 0)).sum())
@@ -96,11 +95,9 @@ def protect(
         n_cells=after.size,
         n_zero=int((after == 0).sum()),
         smallest_cell=float(after[after > 0].min()),
-        absorbed=absorbed,
-        cost_at_most=bound,
-        cost_per_row_at_most=bound / float(released.T.sum()),
     )
     changes = Changes(
+        absorbed=absorbed,
         zeroed=zeroed,
         changed=int((changed > DUST).sum()),
         largest_change=float(changed.max()),

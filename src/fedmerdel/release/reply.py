@@ -33,35 +33,30 @@ class Reply(SiteSummary):
     ----------
     broadcast : str
         Hash of what was sent out.
-    evidence : float
-        ``sum_n w_n ln sum_k rho_nk``, how well the clusters that were sent explain the site's
-        rows, or a lower bound of it. Summed over sites, and less the divergence of what was
-        sent from the prior, it is the ELBO, whatever disclosure control did to the counts.
     moves : MoveSums or None
         What splits and deletions would bring, where the release mechanism tells it.
     """
 
     NOUN: ClassVar[str] = "reply"
     KIND: ClassVar[str] = "fedmerdel reply"
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
+    COMPLETE: ClassVar[bool] = True
     DOCUMENT: ClassVar[str] = "reply.json"
+    KEEPS: ClassVar[dict[str, str]] = {
+        **SiteSummary.KEEPS,
+        "broadcast": "counts of another round",
+    }
     OPTIONAL: ClassVar[tuple[str, ...]] = (*SiteSummary.OPTIONAL, HALVES)
     ENTRIES: ClassVar[dict[str, type | tuple[type, ...]]] = {
         **SiteSummary.ENTRIES,
         "broadcast": str,
-        "evidence": (int, float),
     }
 
     broadcast: str
-    evidence: float
     moves: MoveSums | None = None
 
     def _document(self) -> dict[str, Any]:
-        return {
-            **super()._document(),
-            "broadcast": self.broadcast,
-            "evidence": float(self.evidence),
-        }
+        return {**super()._document(), "broadcast": self.broadcast}
 
     def _single(self) -> dict[str, FloatArray]:
         if self.moves is None:
@@ -93,8 +88,7 @@ class Reply(SiteSummary):
         if HALVES in files:
             T, S = read_counts(HALVES, files[HALVES], len(single["h"]), codebook)
             moves = MoveSums(FirstHalves(T, S, single["blur"]), single["cost"])
-        fields = super()._more_fields(document, files, single, codebook)
-        return {**fields, "evidence": float(document["evidence"]), "moves": moves}
+        return {**super()._more_fields(document, files, single, codebook), "moves": moves}
 
     def _impossible(self) -> str | None:
         """Return the first thing that can't be, or None."""
@@ -105,8 +99,6 @@ class Reply(SiteSummary):
             return "it has no rows"
         if not isinstance(self.broadcast, str) or not self.broadcast:
             return "it does not say what it replies to"
-        if not np.isfinite(self.evidence):
-            return "evidence is not finite"
         return reason or self._impossible_moves()
 
     def _impossible_moves(self) -> str | None:

@@ -98,16 +98,10 @@ def review_tables(summary: SiteSummary, n_smallest: int = 10) -> Review:
         ("counts told or implied", str(account.n_cells)),
         ("of these 0", f"{account.n_zero} ({mechanism.zero})"),
         ("smallest count that is not 0", count_text(account.smallest_cell)),
-        ("clusters absorbed", str(account.absorbed)),
         *(
             [("what the others leave", f"cluster {summary.rest}")]
             if summary.rest is not None
             else []
-        ),
-        (
-            "cost of this",
-            f"at most {account.cost_at_most:.6g} nats of ELBO, "
-            f"{account.cost_per_row_at_most:.3g} for each row",
         ),
     ]
     sizes = [ClusterSize(k, float(rows), float(rows) / summary.n_rows) for k, rows in enumerate(T)]

@@ -11,7 +11,7 @@ from fedmerdel.release.review import review_tables
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.report.charts import bars
 from fedmerdel.report.heat import heat_data
-from fedmerdel.report.page import check_page_place, render
+from fedmerdel.report.page import check_page_place, check_page_size, render
 from fedmerdel.sums.profile import counted_profile
 
 N_SMALLEST = 30
@@ -25,6 +25,7 @@ def write_review(summary: SiteSummary, path: str | Path) -> None:
 
 def review_page(summary: SiteSummary) -> str:
     """Return the page of a summary as HTML."""
+    check_page_size(*summary.sums.S.shape)
     seen = review_tables(summary, N_SMALLEST)
     # A reply may have clusters without rows here; there is nothing to draw of them.
     here = [size for size in seen.sizes if size.rows > 0]

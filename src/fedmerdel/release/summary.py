@@ -28,12 +28,13 @@ from fedmerdel.release.sheets import (
     read_outcomes,
     read_overlap,
 )
-from fedmerdel.study.codebook import Codebook
+from fedmerdel.study.codebook import UNSEEN, Codebook, check_seen
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
 from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.components import MOST_COMPONENTS
 from fedmerdel.sums.sums import Sums
+from fedmerdel.texts import is_seen
 
 SOFTWARE = f"fedmerdel {version('fedmerdel')}"
 """Name and version of the software that writes releases."""
@@ -72,11 +73,14 @@ class SiteSummary(Parcel):
 
     NOUN: ClassVar[str] = "summary"
     KIND: ClassVar[str] = "fedmerdel site summary"
-    VERSION: ClassVar[int] = 5
+    VERSION: ClassVar[int] = 6
     DOCUMENT: ClassVar[str] = "summary.json"
     NEEDED: ClassVar[tuple[str, ...]] = (COUNTS, OVERLAP)
     KEEPS: ClassVar[dict[str, str]] = {"site": "another site", "study_hash": "another study"}
     OPTIONAL: ClassVar[tuple[str, ...]] = (OUTCOMES, "README.txt")
+
+    COMPLETE: ClassVar[bool] = False
+    """Whether clusters of which nothing is told are there too, with no rows."""
 
     ENTRIES: ClassVar[dict[str, type | tuple[type, ...]]] = {
         "study_hash": str,
@@ -143,8 +147,7 @@ class SiteSummary(Parcel):
     @property
     def unknown(self) -> Unknown:
         """What the released sums leave open."""
-        silent = int((self.sums.T == 0).sum())
-        return unknown(self.sums, self.mechanism, self.account.absorbed + silent)
+        return unknown(self.sums, self.mechanism, self.COMPLETE)
 
     def _made_files(self) -> Files:
         """Return the content of each file by its name."""
@@ -187,12 +190,16 @@ class SiteSummary(Parcel):
         try:
             codebook = Codebook.from_dict(document.pop("codebook"))
             account = Account.from_dict(document.pop("disclosure"))
+            check_seen(codebook)
         except DataError as error:
             raise FileError(f"file {cls.DOCUMENT!r}: {error}") from None
         n_clusters = document.pop("n_clusters")
         if not 0 < n_clusters <= MOST_COMPONENTS:
             raise FileError(f"file {cls.DOCUMENT!r}: 'n_clusters' is not what it should be")
         check_site_name(document["site"])
+        listed = (*document.values(), account.policy, *document["outcomes"])
+        if not all(is_seen(text) for text in listed if isinstance(text, str)):
+            raise FileError(f"file {cls.DOCUMENT!r}: a text of it {UNSEEN}")
         selected = document.pop("selected")
         T, S = read_counts(COUNTS, files[COUNTS], n_clusters, codebook)
         outcomes = read_outcomes(files.get(OUTCOMES), document.pop("outcomes"), n_clusters)
@@ -273,8 +280,11 @@ class SiteSummary(Parcel):
         wrong = wrong_arrays(shapes)
         if wrong is not None:
             return wrong
-        # A damaged file may hold anything here, also what no set can hold.
-        if not all(name in names for name in self.selected or ()):
+        # A damaged file may hold anything here, also very many, and what no set can hold.
+        selected = self.selected or ()
+        if len(selected) > len(names) or not (
+            all(isinstance(name, str) for name in selected) and set(selected) <= set(names)
+        ):
             return "it selects variables that its codebook does not have"
         if h.max() > 0:
             return "h is above 0, and no sum of r ln r is"

@@ -52,7 +52,7 @@ def protect_cells(soft: FloatArray, hard: FloatArray, T: FloatArray, policy: Pol
     """
     # A sum of dust is no group of rows, nor does dust hide one: either count may be too small.
     least = max(policy.threshold, policy.step / 2)  # a part of a row may round up
-    small = (soft < least - dust(T)[:, None]) | (hard < policy.threshold)
+    small = (soft < least - dust(T)[:, None]) | (hard < policy.least)
     cells = np.where(small, 0.0, np.maximum(rounded(soft, policy), policy.smallest))
     # The largest cell takes what the others lose, as one that is told if there is any.
     weighed = np.where(small & ~small.all(axis=1, keepdims=True), -1.0, soft)

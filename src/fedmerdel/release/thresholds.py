@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from math import ceil, log
 
 import numpy as np
-from scipy.special import digamma
 
 from fedmerdel.release.cells import with_missing
 from fedmerdel.release.hidden import filled
 from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
-from fedmerdel.release.nats import coarse, entropy_bound, overlap_bound, two_digits
+from fedmerdel.release.nats import entropy_bound, overlap_bound
 from fedmerdel.release.tables import (
     cluster_rows,
     dust,
@@ -31,7 +29,6 @@ from fedmerdel.release.tables import (
 from fedmerdel.study.policy import Policy
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
-from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import OutcomeCounts, Sums
 
 
@@ -96,14 +93,6 @@ class Thresholds(Mechanism):
         Q[silent], Q[:, silent], h[silent] = 0.0, 0.0, 0.0
         return Sums(T, S, h, Q, outcomes)
 
-    def protect_evidence(self, nats: float) -> float:
-        """Return it rounded down in the steps of other sums of this kind."""
-        return float(coarse(np.array(nats), self.policy, np.floor))
-
-    def protect_spread(self, spread: float) -> float:
-        """Return it rounded up to two digits."""
-        return two_digits(spread)
-
     def protect_moves(self, count: Callable[[], MoveSums]) -> MoveSums | None:
         """Return nothing.
 
@@ -111,19 +100,6 @@ class Thresholds(Mechanism):
         would be another table's.
         """
         return None
-
-    def cost_bound(self, cost: float, prior: Prior) -> float:
-        """Round a cost up to whole steps, one at least.
-
-        A step is more than the loss of one cell under the smallest releasable size costs, so a
-        single hidden cell can't be told from none or from another. Of the prior it takes the
-        smallest parameter, which weighs a lost cell most, to a power of two: a prior learned at
-        the site would tell of its rarest level otherwise.
-        """
-        rarest = 2.0 ** np.floor(np.log2(prior.eps.min()))
-        each = max(-float(digamma(rarest)), 0.0) + log(self.smallest) + 2.0
-        step = ceil(self.smallest * each)
-        return float(max(ceil(cost / step), 1) * step)
 
     def expected(self, released: Released, theta: Expectations, offsets: IntArray) -> Sums:
         """Return the sums with hidden counts filled with what is expected of them."""
@@ -164,9 +140,14 @@ class Thresholds(Mechanism):
         fewer = below.sum(axis=1, keepdims=True) - below + moved
         return np.where(leaves, more, below), np.where(leaves, fewer, above)
 
-    def elbo(self, of_sums: float, of_rows: float | None) -> float | None:
-        """Return what the rows told: changed counts tell little of it."""
-        return of_rows
+    def elbo(self, of_sums: float) -> float | None:
+        """Return that it is not known: changed counts tell little of it.
+
+        Sites could tell how well clusters explain their rows, a sum of logarithms. But where all
+        have hidden a level, clusters hold it for all but impossible, and a single row with it
+        costs a hundred nats: that sum would count the rows that were hidden.
+        """
+        return None
 
     def is_worse(self, gain: float, elbo: float) -> bool:
         """Return that nothing is sure: with changed counts a guess would not be found out."""

@@ -53,6 +53,7 @@ def heat_data(
     return {
         "clusters": clusters,
         "columns": columns,
+        "unmeasured": bool((~found.measured[:, shown]).any()),
         "measures": {
             name: [[_short(x) for x in row] for row in table[:, shown]]
             for name, table in measures.items()
@@ -65,6 +66,9 @@ def heat_data(
     }
 
 
-def _short(value: float) -> float:
-    """Return a number with six digits: more than any cell shows, and half the page."""
-    return float(f"{value:.6g}")
+def _short(value: float) -> float | None:
+    """Return a number with six digits: more than any cell shows, and half the page.
+
+    None where nothing was measured: JSON has no nan.
+    """
+    return None if np.isnan(value) else float(f"{value:.6g}")

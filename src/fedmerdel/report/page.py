@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fedmerdel.errors import FileError
+from fedmerdel.errors import DataError, FileError
 from fedmerdel.files import check_earlier, check_place
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, on, share_colour
 
@@ -21,6 +21,10 @@ OWN_FILES = ("federation.json", "model.json", "summary.json", "reply.json", "bro
 
 GENERATOR = b'<meta name="generator" content="fedmerdel">'
 """What every page has near its beginning."""
+
+MOST_CLUSTERS, MOST_LEVELS, MOST_CELLS = 500, 20_000, 400_000
+"""What a page shows: more than people look at, and as much as a browser takes. Memory and time
+grow with clusters times levels, and a small file may tell of many."""
 
 ASSETS = files("fedmerdel.report") / "assets"
 
@@ -52,7 +56,7 @@ def render(template: str, *, heat: dict[str, Any], **content: Any) -> str:
     data = {**heat, "shareStops": SHARE_STOPS, "ratioStops": RATIO_STOPS}
     page = environment.get_template(template).render(
         style=Markup(style), script=Markup(script), data=_data(data), policy=_policy(script),
-        heat_orders=list(heat["orders"]), **content,
+        heat_orders=list(heat["orders"]), heat_unmeasured=heat["unmeasured"], **content,
     )  # fmt: skip
     return page.rstrip() + "\n"
 
@@ -78,6 +82,22 @@ def check_page_place(path: str | Path) -> None:
         raise FileError(
             f"file {str(target)!r} would be in the folder of a model or a summary, which has its "
             "files and no other: name a place outside it"
+        )
+
+
+def check_page_size(n_clusters: int, n_levels: int) -> None:
+    """Refuse what is too large for a page, before the work for it.
+
+    Raises
+    ------
+    DataError
+        If there are too many clusters, levels of all variables, or of one times the other.
+    """
+    if n_clusters > MOST_CLUSTERS or n_levels > MOST_LEVELS or n_clusters * n_levels > MOST_CELLS:
+        raise DataError(
+            f"{n_clusters:,} clusters by {n_levels:,} levels are too many for a page, which shows "
+            f"{MOST_CLUSTERS:,} clusters, {MOST_LEVELS:,} levels and {MOST_CELLS:,} of one times "
+            "the other at most"
         )
 
 

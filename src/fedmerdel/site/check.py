@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fedmerdel.errors import DataError
 from fedmerdel.fitting.passes import Workers, count_together
 from fedmerdel.site.site_table import (
+    check_one_row_each,
     open_site_table,
     site_outcomes,
     site_weights,
@@ -97,6 +98,10 @@ def check_site(study: Study, table: Any) -> Check:
             few = int(_hidden(counts, study.policy).sum())
             if few:
                 rare[variable.name] = few
+    try:
+        check_one_row_each(study, opened)
+    except DataError as error:
+        problems.append(str(error))
     enough = n_rows >= study.policy.smallest
     if not enough:
         problems.append(

@@ -21,7 +21,13 @@ from fedmerdel.release.summary import SiteSummary, selected_names
 from fedmerdel.site.local_fit import LocalFit, count_fit, fit_in_batches
 from fedmerdel.site.people import count_outcomes, count_people
 from fedmerdel.site.release import Release, summary_fields
-from fedmerdel.site.site_table import open_site_table, site_outcomes, site_weights, study_rows
+from fedmerdel.site.site_table import (
+    check_one_row_each,
+    open_site_table,
+    site_outcomes,
+    site_weights,
+    study_rows,
+)
 from fedmerdel.study.priors import study_prior
 from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.study.study import Study, check_is_study
@@ -89,6 +95,7 @@ def prepare_release(
     study.key_of(site)
     threads = thread_count(n_jobs)
     opened = open_site_table(table)
+    check_one_row_each(study, opened)
     rows = study_rows(study, opened, site_weights(study, opened, sample_weight))
     outcomes = site_outcomes(study, opened)
     total = float(rows.weights.sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ def write_labels(
     On POSIX systems no one but the owner may read the file, an earlier one's mode or not.
     """
     import pyarrow as pa
-    from pyarrow import csv, parquet
+    from pyarrow import csv as arrow_csv
+    from pyarrow import parquet
 
     check_labels_place(path)
     if ids is not None and id_name in RESULTS:
@@ -41,7 +43,7 @@ def write_labels(
         # Before the first line is in it: a process that is killed leaves this file behind.
         part.touch(mode=OWNER_ONLY, exist_ok=False)
         if Path(path).suffix == ".csv":
-            csv.write_csv(table, part)
+            arrow_csv.write_csv(table, part)
         else:
             parquet.write_table(table, part)
 
@@ -60,7 +62,12 @@ def check_labels_place(path: str | Path) -> None:
     check_place(target)
     if target.is_dir():
         raise unwritable(target, "file")
-    check_earlier(target, "file of labels", lambda first: _columns(target, first)[-2:] == RESULTS)
+    check_earlier(target, "file of labels", lambda first: _are_labels(_columns(target, first)))
+
+
+def _are_labels(columns: list[str]) -> bool:
+    """Whether these are the columns of labels and no others: a table may end in them too."""
+    return columns == RESULTS or columns[1:] == RESULTS
 
 
 def _columns(target: Path, first: bytes) -> list[str]:
@@ -69,7 +76,10 @@ def _columns(target: Path, first: bytes) -> list[str]:
 
     if target.suffix == ".csv":
         header = first.decode("utf-8", "replace").partition("\n")[0]
-        return header.rstrip("\r").replace('"', "").split(",")
+        try:
+            return next(csv.reader([header.rstrip("\r")]), [])
+        except csv.Error:
+            return []
     try:
         return list(parquet.read_schema(target).names)
     except (ArrowException, ValueError, OSError):  # damaged, or names that are no text

@@ -1,9 +1,11 @@
 """A site's ledger: what has left, beside the site's file. It stays at the site.
 
-One line of JSON for each release, and never a line less: a release is written down, through to
-the disk, before it may leave. A line carries the digest of the line before it, so that one that was
-changed or taken out is noticed (but not whoever writes all of it anew). A line that a crash cut off
-is no entry: what it was for has not left.
+One line of JSON for each release: a release is written down, through to the disk, before it may
+leave. A line carries the digest of the line before it. So it is noticed if a line was changed, put
+in or taken out while others stand after it. It is not noticed if the last lines were taken out, or
+all, or if someone has written all of it anew: a ledger protects a site from others, and from its
+own mistakes, not from its own people. A line that a crash cut off is no entry: what it was for has
+not left. One that lacks nothing but its end is an entry.
 
 The same release may be made again, to the last byte; anything else about the same rows is one
 more, and counts whatever its study is called.
@@ -22,10 +24,13 @@ from typing import Any, Literal
 
 from fedmerdel.errors import DataError, FileError
 from fedmerdel.files import MOST_BYTES, open_plain, read_plain
-from fedmerdel.swap import sync_folder, take_lock
+from fedmerdel.swap import not_following, sync_folder, take_lock
 from fedmerdel.texts import TextError, json_content
 
 FILE = "ledger.jsonl"
+
+BEGINS = b'{"at": "'
+"""How every line begins."""
 
 What = Literal["summary", "reply", "validation"]
 
@@ -112,7 +117,8 @@ class Ledger:
             If it can't be written, or another process is writing.
         """
         try:
-            with self.path.open("ab+") as file:
+            self._check_plain()
+            with open(self.path, "ab+", opener=not_following) as file:
                 if not take_lock(file):
                     raise FileError(f"ledger {str(self.path)!r} is in use: try again")
                 content = self._bytes()
@@ -124,6 +130,8 @@ class Ledger:
                 whole = sum(len(line) + 1 for _, line in lines)
                 if whole < len(content):  # a crash cut a line off: what it was for has not left
                     os.ftruncate(file.fileno(), whole)
+                elif whole > len(content):  # the last line lacks its end
+                    file.write(b"\n")
                 file.write(_line(entry, lines[-1][1] if lines else b"") + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -136,7 +144,15 @@ class Ledger:
                 "rights and free space"
             ) from None
 
+    def _check_plain(self) -> None:
+        if self.path.is_symlink():
+            raise FileError(
+                f"ledger {str(self.path)!r} is a link: put the ledger itself there; nothing may "
+                "leave before someone has looked into it"
+            )
+
     def _bytes(self) -> bytes:
+        self._check_plain()
         if not self.path.exists():
             return b""
         return read_plain(self.path, f"ledger {str(self.path)!r}")
@@ -207,6 +223,15 @@ def table_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def releases_known(folder: Path, table: Path) -> bool:
+    """Whether a folder has a ledger that can be read, and knows of releases of this table."""
+    try:
+        past = Ledger(folder).entries()
+        return bool(past) and table_digest(table) in {each.table_digest for each in past}
+    except FileError:
+        return False
+
+
 def _changed(before: Entry, now: Entry) -> str:
     few = abs(now.rows - before.rows)
     return (
@@ -228,13 +253,14 @@ def _line(entry: Entry, before: bytes) -> bytes:
 
 
 def _read(content: bytes, path: Path) -> list[tuple[Entry, bytes]]:
-    """Return each entry and its line; what stands after the last line's end is none."""
+    """Return each entry and its line; a last line that was cut off is none."""
     found: list[tuple[Entry, bytes]] = []
     for at, ended in enumerate(io.BytesIO(content), start=1):
-        if not ended.endswith(b"\n"):
-            break
-        line = ended[:-1]
+        line = ended.removesuffix(b"\n")
         entry = _entry(line)
+        # What begins otherwise is no part of a ledger, and must not be cut off.
+        if entry is None and line == ended and line[: len(BEGINS)] == BEGINS[: len(line)]:
+            break
         if entry is None or _line(entry, found[-1][1] if found else b"") != line:
             raise FileError(
                 f"ledger {str(path)!r}: line {at} is damaged, or lines before it were changed: "

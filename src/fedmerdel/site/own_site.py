@@ -183,7 +183,6 @@ def released_by(
 
     if site.agreed is None or site.ledger is None:
         return made(open_site_table(site.table))
-    # Of the bytes before they are read: rows that change meanwhile are another table's.
     digest = table_digest(site.table)
     opened = open_site_table(site.table)
     what, number, hashed = asked
@@ -208,6 +207,12 @@ def released_by(
     # Before the work, and once more when it is written down: another process may be at work.
     check_release(site.ledger.entries(), entry(b""), *limits)
     released = made(opened)
+    # Rows that changed meanwhile are not those that are written down.
+    if table_digest(site.table) != digest:
+        raise DataError(
+            f"table {site.table.name!r} changed while it was read: nothing leaves; try again "
+            "once nobody writes to it"
+        )
     site.ledger.add(entry(released.to_bytes()), *limits)
     return released
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedmerdel.errors import OptionError
 from fedmerdel.fitting.halving import count_halves, propose_halves
-from fedmerdel.fitting.passes import Workers, delete_costs, log_evidence
+from fedmerdel.fitting.passes import Workers, delete_costs
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.options import thread_count
 from fedmerdel.records.packing import PackedRows
@@ -20,7 +20,13 @@ from fedmerdel.release.reply import Reply
 from fedmerdel.site.local_fit import count_clusters
 from fedmerdel.site.people import count_outcomes, count_people
 from fedmerdel.site.release import Release, summary_fields
-from fedmerdel.site.site_table import open_site_table, site_outcomes, site_weights, study_rows
+from fedmerdel.site.site_table import (
+    check_one_row_each,
+    open_site_table,
+    site_outcomes,
+    site_weights,
+    study_rows,
+)
 from fedmerdel.study.priors import study_prior
 from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.study.study import Study, check_is_study
@@ -87,6 +93,7 @@ def prepare_reply(
     study.key_of(site)
     threads = thread_count(n_jobs)
     opened = open_site_table(table)
+    check_one_row_each(study, opened)
     rows = study_rows(study, opened, site_weights(study, opened, sample_weight))
     outcomes = site_outcomes(study, opened)
     with Workers(threads) as workers:
@@ -115,9 +122,6 @@ def release_reply(
     reply = Reply(
         **summary_fields(study, site, protected, broadcast.selected),
         broadcast=broadcast.hash,
-        evidence=mechanism.protect_evidence(
-            float(rows.weights @ log_evidence(rows, theta, workers))
-        ),
         moves=mechanism.protect_moves(lambda: _moves(study, broadcast, site, rows, sums, workers)),
     )
     return Release(reply, protected.changes)

@@ -6,6 +6,7 @@ decides there: nothing that arrives can change it.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -70,7 +71,7 @@ class SiteFile:
     key : Path or None
         The file of the secret key that signs what leaves.
     home : Path
-        The folder of this file, in which the ledger is.
+        The folder of this file, in which the ledger is; of a link, where it leads.
     """
 
     name: str
@@ -94,10 +95,12 @@ class SiteFile:
         DataError
             If an entry can't be used; the message names it.
         """
-        where, home = f"file {str(path)!r}", Path(path).parent
+        where = f"file {str(path)!r}"
         document = toml_document(read_plain(path, where, MOST_TOML), where)
         if set(document) != {SECTION} or not isinstance(document[SECTION], dict):
             raise DataError(f"{where}: a site's file has one section, [{SECTION}]")
+        # Where a link leads: one site's file has one ledger.
+        home = Path(os.path.realpath(path) if Path(path).is_symlink() else path).parent
         try:
             return cls(home=home, **_entries(document[SECTION], home))
         except (DataError, OptionError) as error:
@@ -111,8 +114,9 @@ class SiteFile:
         FileError
             If it can't be written.
         DataError
-            If there is one already.
+            If there is one already, or no site can have this name.
         """
+        check_site_name(self.name)
         if Path(path).exists():
             raise DataError(f"file {str(path)!r} is there already: change it by hand")
         check_place(path)

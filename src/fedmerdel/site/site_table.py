@@ -65,6 +65,22 @@ def site_outcomes(study: Study, source: Any) -> dict[str, FloatArray]:
     return {name: _outcome(opened.select([name]), name) for name in study.outcomes}
 
 
+def check_one_row_each(study: Study, source: Any) -> None:
+    """Refuse a table that has several rows of a person, where the policy counts people.
+
+    A person with twelve rows alike would pass for twelve.
+    """
+    ids = row_ids(study, source) if study.policy.smallest > 1 else None
+    if ids is None:
+        return
+    known = ids if ids.dtype != object else ids[[each is not None for each in ids]]
+    if len(set(known.tolist())) < len(known):
+        raise DataError(
+            f"{open_site_table(source).table.prefix}row_id {study.row_id!r} is there more than "
+            "once: a policy counts each row as a person, so make it one row a person"
+        )
+
+
 def row_ids(study: Study, source: Any) -> NDArray[Any] | None:
     """Return what identifies each row at the site, if the study names such a column.
 

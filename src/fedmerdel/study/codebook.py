@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError, OptionError
+from fedmerdel.texts import is_seen
 
 Kind = Literal["integer", "boolean", "text"]
 Value = int | bool | str
@@ -33,6 +34,9 @@ MISSING_LEVEL = "(missing)"
 
 MAX_LEVELS = 255
 """Levels of one variable: the states of a byte, less one that is kept for missing."""
+
+UNSEEN = "holds control characters, or others that nobody sees: write it again"
+"""What is wrong with a text that could change what a screen shows."""
 
 BOOLEANS = {"false": False, "true": True}
 """The texts that stand for the two booleans."""
@@ -225,7 +229,7 @@ class Codebook:
 
     def with_missing_level(self, names: Collection[str] | None = None) -> Codebook:
         """Return the codebook with a level for missing entries of these variables, or of all."""
-        chosen = self.names if names is None else names
+        chosen = set(self.names if names is None else names)
         return Codebook(
             tuple(v.with_missing_level() if v.name in chosen else v for v in self.variables)
         )
@@ -259,6 +263,22 @@ class Codebook:
         if not isinstance(listed, (list, tuple)):
             raise DataError("codebook: 'variables' must be a list")
         return cls(tuple(_read_variable(entry, at) for at, entry in enumerate(listed, start=1)))
+
+
+def check_seen(codebook: Codebook) -> None:
+    """Refuse names and levels with characters that nobody sees: they are shown on screens.
+
+    Raises
+    ------
+    DataError
+        Without the level: it may be taken from a row.
+    """
+    for variable in codebook.variables:
+        if not all(map(is_seen, (variable.name, *variable.levels))):
+            raise DataError(
+                f"codebook: the name or a level of variable {variable.name!r} {UNSEEN}, or leave "
+                "the variable out"
+            )
 
 
 def check_no_missing_level(codebook: Codebook) -> None:

@@ -8,19 +8,29 @@ from typing import Any
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.keys import public_bytes
 
+LONGEST = 80
+"""Characters of a site's name: folders, screens and pages show it."""
+
 
 def check_site_name(site: Any) -> None:
-    """Refuse a name that no folder could have.
+    """Refuse a name that no folder could have, or that nobody could read on a screen.
 
     Raises
     ------
     DataError
-        If it is empty, "." or "..", starts or ends with a space, or has a path separator or
-        a control character.
+        If it is empty, "." or "..", starts or ends with a space, has a path separator or a
+        character that is not printable, or over 80 characters.
     """
     fits = isinstance(site, str) and site not in ("", ".", "..") and site == site.strip()
-    if not fits or re.search(r"[/\\:\x00-\x1f\x7f]", site):
-        raise DataError(f"site {site!r}: give a name that a folder can have, such as 'leeds'")
+    if fits and len(site) > LONGEST:
+        raise DataError(
+            f"site {site[:20]!r}...: its name has {len(site):,} characters: shorten it to {LONGEST}"
+        )
+    if not fits or re.search(r"[/\\:]", site) or not site.isprintable():
+        raise DataError(
+            f"site {site!r}: give a name that a folder can have, in characters that people see, "
+            "such as 'leeds'"
+        )
 
 
 def checked_keys(centre: Any, sites: Any) -> tuple[tuple[str, str], ...]:

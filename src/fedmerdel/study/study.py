@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.files import check_earlier, check_place, write_text
-from fedmerdel.study.codebook import Codebook, Missing, check_no_missing_level
+from fedmerdel.study.codebook import UNSEEN, Codebook, Missing, check_no_missing_level, check_seen
 from fedmerdel.study.level_prior import checked_alpha, checked_prior, chosen_way
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
 from fedmerdel.study.site_keys import checked_keys
@@ -26,6 +26,7 @@ from fedmerdel.sums.components import (
     component_count,
 )
 from fedmerdel.sums.similarity import MergeCriterion
+from fedmerdel.texts import is_seen
 
 RECIPES = ("default", "paper")
 MISSING_WAYS = get_args(Missing)
@@ -283,8 +284,9 @@ class Study:
             labels = dict(self.labels)
         except (TypeError, ValueError):
             raise OptionError("labels: give a label for each variable that has one") from None
+        known = set(self.codebook.names)
         for variable, label in labels.items():
-            if variable not in self.codebook.names:
+            if variable not in known:
                 raise OptionError(f"labels: the codebook has no variable {variable!r}")
             _check_text("labels", label)
         return tuple((name, labels[name]) for name in self.codebook.names if name in labels)
@@ -305,17 +307,22 @@ class Study:
             raise DataError(f"weight {self.weight!r} is the row_id too: take it out of one of both")
 
     def _check_characters(self) -> None:
-        texts = [self.name, self.policy.source, self.row_id or "", self.weight or ""]
-        texts += self.outcomes
-        texts += dict(self.labels).values()
-        texts += dict(self.site_keys)
-        for variable in self.codebook.variables:
-            texts += [variable.name, *variable.levels]
-        if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
+        texts = [("name", self.name), ("policy", self.policy.source)]
+        texts += [("row_id", self.row_id or ""), ("weight", self.weight or "")]
+        texts += [("outcomes", outcome) for outcome in self.outcomes]
+        texts += [("labels", label) for label in dict(self.labels).values()]
+        texts += [("site_keys", site) for site in dict(self.site_keys)]
+        columns = [text for v in self.codebook.variables for text in (v.name, *v.levels)]
+        whole = "".join((*(text for _, text in texts), *columns))
+        if any("\ud800" <= character <= "\udfff" for character in whole):
             raise DataError(
                 "a name, level or label holds half a character (a lone surrogate), which no file "
                 "can hold: write it again"
             )
+        for field, text in texts:
+            if not is_seen(text):
+                raise DataError(f"{field}: {text!r} {UNSEEN}")
+        check_seen(self.codebook)
 
 
 def check_is_study(given: Any) -> None:

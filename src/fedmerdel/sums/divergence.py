@@ -1,4 +1,4 @@
-"""What q(pi) and q(phi) cost, and what deleting a cluster adds to the ELBO at least."""
+"""What deleting a cluster adds to the ELBO at least, and what its q(phi) and q(pi) cost."""
 
 from __future__ import annotations
 
@@ -40,11 +40,6 @@ def kl_levels(stats: Sums, prior: Prior) -> FloatArray:
     theta = expectations(stats, prior)
     phi = ln_beta(prior.eps, prior.offsets) - ln_beta(prior.posterior(stats.S), prior.offsets)
     return np.asarray(phi + np.sum(stats.S * theta.log_levels, axis=1))
-
-
-def divergence(stats: Sums, prior: Prior) -> float:
-    """KL of q(pi) and q(phi) from the prior: what the rows' evidence loses to be the ELBO."""
-    return kl_weights(stats.T, prior) + float(kl_levels(stats, prior).sum()) - prior.constant
 
 
 def kl_weights(T: FloatArray, prior: Prior) -> float:

@@ -8,7 +8,8 @@ clusters of one site,
 
 since g(x, y) = (x+y) ln(x+y) - x ln x - y ln y is concave in each argument with
 g(0, y) = 0, hence subadditive in each. So every gain here is a lower bound of the true
-one, and a merge that is accepted never lowers the true ELBO.
+one, and a merge that is accepted never lowers the true ELBO: that of the counts given. Where a
+policy has changed these, the ELBO of the rows is another, and may fall.
 """
 
 from __future__ import annotations

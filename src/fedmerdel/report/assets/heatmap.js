@@ -58,7 +58,8 @@ function chosenColumns() {
   const all = heat.columns.map((column, at) => ({ ...column, at }));
   const found = all.filter((column) =>
     (column.label + " " + column.variable).toLowerCase().includes(wanted));
-  if (by === "prevalent") found.sort((a, b) => b.overall - a.overall || a.at - b.at);
+  const share = (column) => column.overall ?? -1; // measured nowhere: last
+  if (by === "prevalent") found.sort((a, b) => share(b) - share(a) || a.at - b.at);
   if (by === "distinguishing") found.sort((a, b) => b.information - a.information || a.at - b.at);
   return most === "all" ? found : found.slice(0, Number(most));
 }
@@ -86,6 +87,10 @@ function draw() {
   told.textContent = columns.length ? HINT : "No condition has this in its name.";
 }
 
+function textOf(value, way) {
+  return value === null ? "–" : way.text(value);
+}
+
 function drawLine(k, line, columns, measure, way) {
   const row = element("tr", "", { "data-cluster": heat.clusters[k].number });
   const header = element("th", "", { scope: "row" });
@@ -93,11 +98,13 @@ function drawLine(k, line, columns, measure, way) {
   row.append(header);
   for (const column of columns) {
     const value = heat.measures[measure][k][column.at];
-    const colour = way.colour(value);
-    const cell = element("td", columns.length <= MOST_NUMBERS ? way.text(value) : "",
-      { class: "cell", tabindex: "-1" });
-    cell.style.background = `rgb(${colour.join(",")})`;
-    cell.style.color = ink(colour);
+    const cell = element("td", columns.length <= MOST_NUMBERS ? textOf(value, way) : "",
+      { class: value === null ? "cell unmeasured" : "cell", tabindex: "-1" });
+    if (value !== null) {
+      const colour = way.colour(value);
+      cell.style.background = `rgb(${colour.join(",")})`;
+      cell.style.color = ink(colour);
+    }
     cell.heat = [k, column.at];
     row.append(cell);
   }
@@ -108,8 +115,11 @@ function drawLine(k, line, columns, measure, way) {
 function drawScale(way) {
   const bar = element("i");
   bar.style.background = `linear-gradient(to right, ${way.stops.join(", ")})`;
-  document.getElementById("heat-scale").replaceChildren(
-    element("span", way.ends[0]), bar, element("span", way.ends[1]));
+  const parts = [element("span", way.ends[0]), bar, element("span", way.ends[1])];
+  if (heat.unmeasured) {
+    parts.push(element("i", "", { class: "unmeasured" }), element("span", "not measured"));
+  }
+  document.getElementById("heat-scale").replaceChildren(...parts);
 }
 
 function nameCell(k, line) {
@@ -144,6 +154,12 @@ function moveLine(line, step) {
 function tell(cell) {
   const [k, at] = cell.heat;
   const column = heat.columns[at];
+  if (heat.measures.prevalence[k][at] === null) {
+    const elsewhere = column.overall === null ? "nor in any other cluster"
+      : `where it was, ${percent(column.overall)}`;
+    told.textContent = `${nameOf(k)}, ${column.label}: not measured (${elsewhere})`;
+    return;
+  }
   told.textContent = `${nameOf(k)}, ${column.label}: prevalence ` +
     `${percent(heat.measures.prevalence[k][at])} (all rows ${percent(column.overall)}), ` +
     `observed / expected ${heat.measures.ratio[k][at].toFixed(2)}, ` +
