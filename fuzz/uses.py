@@ -118,7 +118,7 @@ def _modelled(it: Path, shop: Path, out: Path) -> None:
 def _validated(it: Path, shop: Path, out: Path) -> None:
     found = Validation.from_bytes(it.read_bytes()) if it.is_file() else Validation.load(it)
     assert _same(found)
-    told = [*found.scores.values(), found.gain, found.own_gain, found.shift, found.adjusted_rand]
+    told = [*found.gains.values(), found.shift, found.adjusted_rand]
     assert "nan" not in str([*told, found.carried, found.shares.tolist()])
     found.save(out)
 

@@ -23,8 +23,10 @@ from fedmerdel import (
     merge_sites,
     policy_named,
     reply_site,
+    validate_site,
 )
 from fedmerdel.release.cells import all_cells
+from fedmerdel.release.scores import with_between
 from fedmerdel.site.check import check_site
 from fedmerdel.sums.expectations import Expectations
 from tests.site_tables import CODEBOOK, frame_of, level_numbers, study
@@ -156,6 +158,32 @@ def test_a_reply_does_not_count_rows_at_a_hidden_level(name: str) -> None:
     assert all(each == files[0] for each in files[1:])
 
 
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_validation_does_not_count_rows_at_a_hidden_level(name: str) -> None:
+    """Attack: where all told a level as 0, each row with it cost the log-scores 10 to 100 nats."""
+    agreed = replace(study(policy=policy_named(name)), codebook=HIV)
+    tables = {site: with_hiv(level_numbers(400, seed), 0) for seed, site in enumerate("abc")}
+    model = merge_sites(agreed, [fit_site(agreed, t, site) for site, t in tables.items()]).model
+    smallest = agreed.policy.smallest
+    rows = level_numbers(1000, 5)
+    none, *others = (
+        (n, validate_site(model, with_hiv(rows, n), "new")) for n in (0, 1, 3, 7) if n < smallest
+    )
+    assert len(others) == (3 if smallest > 7 else 1)
+    for n, found in others:
+        # As far as one row fewer than the smallest count may move a sum: one step, or none.
+        steps = (found.nats - none[1].nats) / (2 * 5.0 * smallest)
+        assert np.abs(steps).max() <= 1
+        squares = [
+            v.scored * v.spread**2 + with_between(v.nats) ** 2 / v.scored for v in (found, none[1])
+        ]
+        assert np.abs(squares[0] - squares[1]).max() <= 25.0 * smallest * (1 + 1e-9)
+        if n <= smallest / 3:
+            assert found.to_files() == none[1].to_files()
+        shown = [v.to_files() for v in (found, none[1])]
+        assert all(shown[0][name] == shown[1][name] for name in shown[0] if name != "scores.csv")
+
+
 def test_a_table_with_a_row_a_visit_is_refused() -> None:
     """Attack: twelve rows of one person passed for twelve people, and for a cluster."""
     agreed = replace(study(policy=policy_named("opensafely")), row_id="person")
@@ -166,6 +194,7 @@ def test_a_table_with_a_row_a_visit_is_refused() -> None:
     for work in (
         lambda: fit_site(agreed, visits, "york"),
         lambda: reply_site(agreed, sent, visits, "york"),
+        lambda: validate_site(merge_sites(agreed, [first]).model, visits, "york"),
     ):
         with pytest.raises(DataError, match="row_id 'person' is there more than once"):
             work()

@@ -39,7 +39,6 @@ MOVES = {
 SCORES = {
     "site_weights": "the model's clusters, this site's shares",
     "model_weights": "the model's clusters, the model's shares",
-    "independence": "no clusters",
     "own_clusters": "clusters found here",
 }
 
@@ -123,11 +122,9 @@ def show_validation(found: Validation) -> None:
         f"Site {found.site}: {count(round(found.n_rows), 'row')}, in "
         f"{count(len(found.rows), 'cluster')} of the model"
     )
-    scores = Table("log-score a row", "nats", "gain over no clusters")
-    gains = {"site_weights": found.gain, "own_clusters": found.own_gain}
-    for name, score in found.scores.items():
-        gain = gains.get(name)
-        scores.add_row(SCORES[name], _text(score), "" if gain is None else _text(gain))
+    scores = Table("log-score over that without clusters", "nats a row")
+    for name, gain in found.gains.items():
+        scores.add_row(SCORES[name], _text(gain))
     shares = Table("cluster", "share here", "share in the model")
     for k, (here, there) in enumerate(zip(found.shares, found.model_shares, strict=True)):
         shares.add_row(str(k), f"{here:.1%}", f"{there:.1%}")

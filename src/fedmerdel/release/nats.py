@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import floor, log10
-
 import numpy as np
 
 from fedmerdel.study.policy import Policy
@@ -23,19 +21,6 @@ def coarse(nats: FloatArray, policy: Policy, towards: np.ufunc) -> FloatArray:
     else:
         steps = np.where(steps * unit > nats, steps - 1.0, steps)
     return np.asarray(steps * unit)
-
-
-def two_digits(spread: float) -> float:
-    """Return a standard deviation of logarithms rounded up to two significant digits.
-
-    Its square is then known to a hundredth part at best, so of a hundred rows or more no usual one
-    can be told from it.
-    """
-    if spread <= 0.0:
-        return 0.0
-    digits = 1 - floor(log10(spread))
-    up = float(np.ceil(spread * 10.0**digits) / 10.0**digits)
-    return float(f"{up:.2g}")
 
 
 def overlap_bound(overlap: FloatArray, policy: Policy) -> FloatArray:

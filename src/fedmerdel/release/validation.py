@@ -14,18 +14,16 @@ from fedmerdel.parcels import Parcel
 from fedmerdel.release.cells import DUST, wrong_arrays
 from fedmerdel.release.mechanism import Mechanism
 from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.scores import NAMES, nats_step, with_between
 from fedmerdel.release.summary import SOFTWARE
 from fedmerdel.release.validation_sheets import (
-    DIFFERENCES,
     LABELS,
-    NAMES,
     SCORES,
     SHARES,
     labels_sheet,
     read_labels,
     read_scores,
     read_shares,
-    score_nats,
     scores_sheet,
     shares_sheet,
     validation_note,
@@ -57,13 +55,16 @@ class Validation(Parcel):
         The study's.
     model_rows : float
         Rows that the model was made of.
-    nats : float64 array (4,)
-        Sums over the site's rows of the logarithm of a row's probability: under the model's
-        clusters with the site's weights and with the model's, under independence, and under
-        clusters of the site's own. Rounded down.
-    spread : float64 array (7,)
-        Standard deviation of a row's logarithm for each of these, and for three differences:
-        first less third, fourth less third, first less fourth. Rounded up.
+    scored : float
+        Rows that the next two are of. Under a policy each counts once, whatever it weighs.
+    nats : float64 array (3,)
+        Sums over the site's rows of the logarithm of a row's probability, less that under
+        independence: under the model's clusters with the site's weights and with the model's, and
+        under clusters of the site's own.
+    spread : float64 array (4,)
+        Standard deviation of what a row adds to each of these, and of the first less the third.
+    limit : float or None
+        Nats that a row may add or take, under a policy.
     model_shares : float64 array (K,)
         The model's weights.
     site_rows, rows : float64 arrays (K,)
@@ -94,8 +95,10 @@ class Validation(Parcel):
     software: str = SOFTWARE
     policy: Policy
     model_rows: float
+    scored: float
     nats: FloatArray = field(repr=False)
     spread: FloatArray = field(repr=False)
+    limit: float | None
     model_shares: FloatArray = field(repr=False)
     site_rows: FloatArray = field(repr=False)
     rows: FloatArray = field(repr=False)
@@ -119,32 +122,24 @@ class Validation(Parcel):
         return mechanism_for(self.policy)
 
     @property
-    def scores(self) -> dict[str, Measured]:
-        """Nats a row under each of the four: higher is better.
+    def gains(self) -> dict[str, Measured]:
+        """Nats a row over independence at the site, by what gives a row its probability.
 
-        All but ``"model_weights"``, which uses nothing of the site, are of rows that the weights,
-        levels or clusters were not found from.
+        Of the model's clusters, ``"site_weights"`` and ``"model_weights"``, and of
+        ``"own_clusters"``. All but the second are of rows that the weights, levels or clusters were
+        not found from.
         """
-        return {name: self._score(at) for at, name in enumerate(NAMES)}
-
-    @property
-    def gain(self) -> Measured:
-        """Nats a row that the model's clusters gain over independence at the site."""
-        return self._score(len(NAMES))
-
-    @property
-    def own_gain(self) -> Measured:
-        """Nats a row that clusters of the site's own gain over independence."""
-        return self._score(len(NAMES) + 1)
+        return {name: self._gain(at) for at, name in enumerate(NAMES)}
 
     @property
     def carried(self) -> Measured | None:
-        """The share of the gain over independence that carries over: `gain` over `own_gain`.
+        """The share of own clusters' gain over independence that the model's clusters gain too.
 
         1 is as good as clusters of the site's own, more is better: the model has seen more rows.
         None where the site's own clusters gain nothing to speak of.
         """
-        return carried_share(self.gain, self.own_gain, self._score(len(NAMES) + 2))
+        gain, _, own_gain = self.gains.values()
+        return carried_share(gain, own_gain, self._gain(len(NAMES)))
 
     @property
     def shares(self) -> FloatArray:
@@ -166,11 +161,12 @@ class Validation(Parcel):
     def _row_step(self) -> float:
         return float(self.policy.step) if self.mechanism.smallest else 0.0
 
-    def _score(self, at: int) -> Measured:
-        nats, spread = float(score_nats(self.nats)[at]), float(self.spread[at])
+    def _gain(self, at: int) -> Measured:
+        nats, spread = float(with_between(self.nats)[at]), float(self.spread[at])
         # A difference of two rounded sums is off by both.
-        step = self.mechanism.nats * (1.0 if at < len(NAMES) else 2.0**0.5)
-        return mean_score(nats, spread, self.n_rows, step, self._row_step)
+        step = nats_step(self.limit, self.mechanism.smallest)
+        step *= 1.0 if at < len(NAMES) else 2.0**0.5
+        return mean_score(nats, spread, self.scored, step, self._row_step)
 
     def _made_files(self) -> Files:
         """Return the content of each file by its name."""
@@ -190,6 +186,7 @@ class Validation(Parcel):
                 policy=self.policy.name,
                 document=self.DOCUMENT,
                 rest=self.rest,
+                limit=self.limit,
             ),
         }
         document = {
@@ -203,6 +200,8 @@ class Validation(Parcel):
                 "rounding": self.policy.rounding,
             },
             "model_rows": float(self.model_rows),
+            "scored": float(self.scored),
+            "limit": self.limit,
             "n_clusters": len(self.rows),
             "n_own_clusters": len(self.labels),
             "rest": self.rest,
@@ -217,10 +216,12 @@ class Validation(Parcel):
         try:
             n_clusters = plain_whole(document.pop("n_clusters"))
             n_own = plain_whole(document.pop("n_own_clusters"))
-            rest = document.pop("rest")
+            rest, limit = document.pop("rest"), document.pop("limit")
             fields: dict[str, Any] = {
                 "policy": _policy(document.pop("policy")),
                 "model_rows": plain_number(document.pop("model_rows")),
+                "scored": plain_number(document.pop("scored")),
+                "limit": None if limit is None else plain_number(limit),
                 "rest": None if rest is None else plain_whole(rest),
             }
             names = {"study_hash", "model_hash", "site", "software"}
@@ -252,8 +253,8 @@ class Validation(Parcel):
         K, own = len(self.rows), len(self.labels)
         wrong = wrong_arrays(
             {
-                "-nats": (-self.nats, (len(NAMES),)),
-                "spread": (self.spread, (len(NAMES) + len(DIFFERENCES),)),
+                "nats": (np.abs(self.nats), (len(NAMES),)),
+                "spread": (self.spread, (len(NAMES) + 1,)),
                 "the model's shares": (self.model_shares, (K,)),
                 "rows with the site's weights": (self.site_rows, (K,)),
                 "rows with the model's weights": (self.rows, (K,)),
@@ -270,6 +271,10 @@ class Validation(Parcel):
             return "the model's shares are none"
         if not 0 < self.model_rows < np.inf:
             return "the model has no rows"
+        if not 0 < self.scored < np.inf:
+            return "no rows are scored"
+        if self.limit is not None and not 0 < self.limit < np.inf:
+            return "no row may add to a score"
         if self.rest is not None and not 0 <= self.rest < own:
             return "the cluster that is what the others leave is none of its clusters"
         return None
@@ -277,7 +282,15 @@ class Validation(Parcel):
     def _broken(self) -> str | None:
         """Return where the numbers break the policy, or None."""
         margins = self.labels.sum(axis=0), self.labels.sum(axis=1)
-        told = (self.labels.ravel(), *margins, self.site_rows, self.rows, [self.n_rows])
+        whole = [self.n_rows, self.scored]
+        told = (self.labels.ravel(), *margins, self.site_rows, self.rows, whole)
+        smallest = self.mechanism.smallest
+        if smallest:
+            if self.limit is None:
+                return f"a row adds more to a score than policy {self.policy.name!r} allows"
+            steps = self.nats / nats_step(self.limit, smallest)
+            if np.any(np.abs(steps - np.round(steps)) > DUST):
+                return f"a score is not rounded as policy {self.policy.name!r} asks"
         return self.mechanism.broken(np.concatenate(told), None)
 
 

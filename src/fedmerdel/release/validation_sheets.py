@@ -8,27 +8,19 @@ from fedmerdel.errors import FileError
 from fedmerdel.release.grid import check_names, number_text, read_grid, write_grid
 from fedmerdel.release.mechanism import Mechanism
 from fedmerdel.release.note import count_text, wrap
+from fedmerdel.release.scores import BETWEEN, NAMES, nats_step, with_between
 from fedmerdel.release.sheets import cluster_columns
 from fedmerdel.sums.arrays import FloatArray
 
 SCORES, SHARES, LABELS = "scores.csv", "shares.csv", "labels.csv"
 
-NAMES = ("site_weights", "model_weights", "independence", "own_clusters")
-"""What gives a row its probability: the model's clusters with the site's weights of them, and with
-the model's; no clusters; clusters that the site has found itself."""
-
-DIFFERENCES = ((0, 2), (3, 2), (0, 3))
-"""Scores that are compared row by row: the first less the second."""
-
-
-def score_nats(nats: FloatArray) -> FloatArray:
-    """Return the sums of the scores, and of their differences: (7,)."""
-    return np.concatenate([nats, [nats[a] - nats[b] for a, b in DIFFERENCES]])
+MINUS = "independence"
+"""No clusters: what the others are compared with."""
 
 
 def scores_sheet(nats: FloatArray, spread: FloatArray) -> str:
-    """Return sum and spread of each score, and of each difference of two."""
-    rows = zip(_score_names(), score_nats(nats), spread, strict=True)
+    """Return sum and spread of each gain, and of the difference of two."""
+    rows = zip(_score_names(), with_between(nats), spread, strict=True)
     return write_grid(
         ["score", "minus", "nats", "spread"],
         ([*names, number_text(each), number_text(wide)] for names, each, wide in rows),
@@ -41,14 +33,14 @@ def read_scores(data: bytes) -> tuple[FloatArray, FloatArray]:
     if names != _score_names():
         raise FileError(f"file {SCORES!r}: its lines are not those of a validation: copy it again")
     nats = numbers[: len(NAMES), 0].copy()
-    if not np.array_equal(numbers[:, 0], score_nats(nats)):
+    if not np.array_equal(numbers[:, 0], with_between(nats)):
         raise FileError(f"file {SCORES!r}: a difference is not that of its scores: copy it again")
     return nats, numbers[:, 1].copy()
 
 
 def _score_names() -> list[list[str]]:
-    pairs = [[NAMES[a], NAMES[b]] for a, b in DIFFERENCES]
-    return [*([name, ""] for name in NAMES), *pairs]
+    first, second = BETWEEN
+    return [*([name, MINUS] for name in NAMES), [NAMES[first], NAMES[second]]]
 
 
 def shares_sheet(model_shares: FloatArray, site_rows: FloatArray, rows: FloatArray) -> str:
@@ -96,6 +88,7 @@ def validation_note(
     policy: str,
     document: str,
     rest: int | None,
+    limit: float | None,
 ) -> str:
     """Return the text of ``README.txt``, for an output checker."""
     title = f"Validation of a model's clusters at site {site!r}"
@@ -103,11 +96,12 @@ def validation_note(
     files = [
         (
             SCORES,
-            "How probable the site's rows are (nats: sum over all rows of the logarithm of a "
-            "row's probability; spread: standard deviation of a row's) under the model's clusters, "
-            "with the site's own frequencies of them (site_weights) and with the model's "
-            "(model_weights), without clusters (independence), and under clusters found at the "
-            "site (own_clusters). Lines with a second name are differences of two.",
+            "How much more probable the site's rows are than without clusters (nats: sum over all "
+            "rows of the logarithm of a row's probability, less that under independence; spread: "
+            "standard deviation of what a row adds) under the model's clusters, with the site's "
+            "own frequencies of them (site_weights) and with the model's (model_weights), and "
+            "under clusters found at the site (own_clusters). The last line is the first less the "
+            "third.",
         ),
         (
             SHARES,
@@ -132,7 +126,7 @@ def validation_note(
         "Files\n-----",
         *(f"{name}\n{wrap(text, '  ')}" for name, text in files),
         "Disclosure control\n------------------",
-        wrap(_protection(mechanism) if mechanism.smallest else mechanism.done),
+        wrap(mechanism.done if limit is None else _protection(mechanism, limit)),
         wrap(
             f"Of {cells.size} counts that are told here, or follow by adding up, "
             f"{int((cells == 0).sum())} are 0 and the smallest other is "
@@ -147,7 +141,7 @@ def validation_note(
     return "\n\n".join(parts) + "\n"
 
 
-def _protection(mechanism: Mechanism) -> str:
+def _protection(mechanism: Mechanism, limit: float) -> str:
     """Return what was done to the numbers, where there is a rule."""
     return (
         f"Every count is 0 or at least {mechanism.smallest}, and so is every sum of a line or of a "
@@ -155,7 +149,9 @@ def _protection(mechanism: Mechanism) -> str:
         "parts or in people, were set to 0 and their rows added to the line's largest count. One "
         "cluster of the site's own, the largest, is not counted but is what the others leave of "
         "the site's rows in each of the model's clusters; clusters too small to be told are in "
-        "it. Sums of logarithms are of all rows of the site, and rounded down in steps of "
-        f"{mechanism.nats:.3g} nats: as many rows as the smallest count, each shared by two "
-        "clusters. Spreads are rounded up to two digits."
+        "it. Sums of logarithms are of all rows of the site, each counted once. A row adds or "
+        f"takes {limit:.3g} nats at most, however improbable it is, and sums are rounded to steps "
+        f"of {nats_step(limit, mechanism.smallest):.3g} nats: fewer rows than the smallest count "
+        "move a sum by less than a step. Spreads are computed from sums of squares that were "
+        "rounded up in the same way."
     )

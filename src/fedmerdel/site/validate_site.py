@@ -26,11 +26,11 @@ from fedmerdel.records.packing import PackedRows
 from fedmerdel.release.cells import with_missing
 from fedmerdel.release.mechanism import Mechanism, People, Released
 from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.scores import NAMES, limit_of
 from fedmerdel.release.validation import Validation
-from fedmerdel.release.validation_sheets import DIFFERENCES
 from fedmerdel.site.assign import given_model, site_expectations
 from fedmerdel.site.local_fit import fit_in_batches
-from fedmerdel.site.site_table import open_site_table, site_weights, study_rows
+from fedmerdel.site.site_table import check_one_row_each, open_site_table, site_weights, study_rows
 from fedmerdel.study.priors import study_prior
 from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.sums.agreement import weight_in
@@ -72,8 +72,8 @@ def validate_site(
     Returns
     -------
     Validation
-        Log-scores, shares and agreement of labels, under the disclosure policy of the model's
-        study. Nothing else leaves the site.
+        Gains over independence, shares and agreement of labels, under the disclosure policy of the
+        model's study. Nothing else leaves the site.
 
     Raises
     ------
@@ -87,6 +87,7 @@ def validate_site(
     study.key_of(site)
     threads = thread_count(n_jobs)
     opened = open_site_table(table)
+    check_one_row_each(study, opened)
     rows = study_rows(study, opened, site_weights(study, opened, sample_weight))
     rows = rows.take(np.flatnonzero(rows.weights > 0))
     mechanism = mechanism_for(study.policy)
@@ -95,7 +96,7 @@ def validate_site(
     own_seed = np.random.SeedSequence([study.seed, *site.encode("utf-8")])  # that of `fit_site`
     parts_seed = np.random.SeedSequence([*site.encode("utf-8"), study.seed])
     with Workers(threads) as workers:
-        scores = held_out_scores(model, rows, parts_seed, workers)
+        gains = held_out_gains(model, rows, parts_seed, workers)
         prior = study_prior(study, study.n_components)
         own = fit_in_batches(study, rows, prior, own_seed, workers, None)
         own_labels = label_rows(rows, own.theta, workers)
@@ -111,21 +112,21 @@ def validate_site(
         _in_groups(part[None], whole[None].astype(np.float64), mechanism)[0][0]
         for part, whole in zip(soft, people, strict=True)
     ]
+    limit = limit_of(len(study.codebook.names))
+    told = mechanism.protect_scores(gains, rows.weights, limit)
     shape = (own.sums.n_clusters, K)
     table_of, rest = _in_groups(
         _crossed(own_labels, labels, rows.weights, shape),
         _crossed(own_labels, labels, np.ones(rows.n_rows), shape),
         mechanism,
     )
-    every = np.concatenate([scores, [scores[a] - scores[b] for a, b in DIFFERENCES]])
     return Validation(
         study_hash=study.hash,
         model_hash=model.hash,
         site=site,
         policy=study.policy,
         model_rows=float(model.rows.sum()),
-        nats=np.array([mechanism.protect_evidence(float(s @ rows.weights)) for s in scores]),
-        spread=np.array([mechanism.protect_spread(_spread(s, rows.weights)) for s in every]),
+        **told._asdict(),
         model_shares=shares,
         site_rows=counts[0],
         rows=counts[1],
@@ -134,13 +135,13 @@ def validate_site(
     )
 
 
-def held_out_scores(
+def held_out_gains(
     model: GlobalModel, rows: PackedRows, seed: np.random.SeedSequence, workers: Workers
 ) -> FloatArray:
-    """Return the log probability of each row, by what gives it: (4, N).
+    """Return the log probability of each row less that under independence: (3, N).
 
-    The model's clusters with the site's weights and with the model's, independence, and clusters
-    of the site's own; in each case with the means of levels, as `score_samples` has them.
+    By what gives it: the model's clusters with the site's weights and with the model's, and
+    clusters of the site's own; in each case with the means of levels, as `score_samples` has them.
 
     Parameters
     ----------
@@ -154,7 +155,7 @@ def held_out_scores(
         The threads to work with.
     """
     study, pooled = model.study, predictive(model.sums, model.row_prior)
-    found = np.empty((4, rows.n_rows))
+    found = np.empty((len(NAMES), rows.n_rows))
     found[1] = log_evidence(rows, pooled, workers)
     order, *starts = seed.spawn(PARTS + 1)
     part = np.random.default_rng(order).permutation(rows.n_rows) % PARTS
@@ -166,8 +167,8 @@ def held_out_scores(
         prior = study_prior(study, study.n_components)
         own = fit_in_batches(study, known, prior, start, workers, None)
         found[0, out] = log_evidence(tried, _weighted(pooled, weights), workers)
-        found[2, out] = log_evidence(tried, alone, workers)
-        found[3, out] = log_evidence(tried, predictive(own.sums, own.prior), workers)
+        found[2, out] = log_evidence(tried, predictive(own.sums, own.prior), workers)
+        found[:, out] -= log_evidence(tried, alone, workers)
     return found
 
 
@@ -217,10 +218,3 @@ def _in_groups(
     leaves: Released = mechanism.protect(sums(soft), lambda: people, offsets)
     leaves = leaves.take(np.flatnonzero(leaves.sums.T > 0))
     return with_missing(leaves.sums.T, leaves.sums.S), leaves.rest
-
-
-def _spread(scores: FloatArray, weights: FloatArray) -> float:
-    """Return what over the root of the summed weights is the standard error of the mean."""
-    total = weights.sum()
-    off = scores - scores @ weights / total
-    return float(np.sqrt((weights * off) @ (weights * off) / total))
