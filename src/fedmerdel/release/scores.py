@@ -86,7 +86,9 @@ def coarse_scores(gains: FloatArray, scored: float, limit: float, smallest: int)
     # follows from three numbers that may be told.
     square_step = limit**2 * smallest
     steps = np.maximum(np.ceil((each * each).sum(axis=1) / square_step), 1.0)
-    means = with_between(nats) / scored
+    # The sum may be nearer to 0 by half a step, a difference by a whole one.
+    nearer = step * np.array([0.5, 0.5, 0.5, 1.0])
+    means = np.maximum(np.abs(with_between(nats)) - nearer, 0.0) / scored
     spread = np.sqrt(np.maximum(steps * square_step / scored - means**2, 0.0))
     return Scores(scored, nats, spread, limit)
 
