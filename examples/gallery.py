@@ -25,6 +25,7 @@ from fedmerdel import (
     fit_site,
     merge_sites,
     plot,
+    reply_site,
     simulate,
 )
 
@@ -80,6 +81,7 @@ def figures(federation: Federation, table: pa.Table) -> Iterator[tuple[str, Any]
     ratio = plot.heatmap(model, "ratio", first="distinguishing", most=20, clusters="alike")
     yield "ratio", ratio.figure
     yield "sites", plot.sites(federation).figure
+    yield "site_comparison", plot.site_comparison(coded_otherwise(), "Leeds", "York").figure
     yield "outcomes", plot.outcomes(model, "death").figure
     yield "lineage", plot.lineage(federation).figure
     yield "certainty", plot.certainty(model).figure
@@ -115,6 +117,23 @@ def hospitals() -> tuple[Federation, pa.Table]:
         for b, site in enumerate(HOSPITALS)
     ]
     return named(merge_sites(study, summaries)), table.drop_columns(["death"])
+
+
+def coded_otherwise() -> Federation:
+    """Return two hospitals after a round; York records one condition of a cluster more often."""
+    made = simulate(6000, 12, 4, beta=(0.5, 1.0), random_state=2)
+    at_york = np.arange(6000) >= 3000
+    X = made.X.copy()
+    inside = made.labels == 1
+    more = at_york & inside & (np.random.default_rng(1).random(6000) < 0.5)
+    X[more, X[inside].mean(axis=0).argmin()] = 1
+    table = pa.table({name: X[:, j] for j, name in enumerate(CONDITIONS[:12])})
+    study = draft_study(table, name="two hospitals", rounds=1)
+    parts = {"Leeds": table.slice(0, 3000), "York": table.slice(3000)}
+    federation = merge_sites(study, [fit_site(study, part, site) for site, part in parts.items()])
+    sent = federation.broadcast
+    replies = [reply_site(study, sent, part, site) for site, part in parts.items()]
+    return federation.step(replies)[0]
 
 
 def named(federation: Federation) -> Federation:

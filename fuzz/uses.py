@@ -19,6 +19,7 @@ from fedmerdel import (
     GlobalModel,
     MerDel,
     SigningKey,
+    Validation,
     admit,
     draft_study,
     score_samples,
@@ -114,6 +115,14 @@ def _modelled(it: Path, shop: Path, out: Path) -> None:
     score_samples(GlobalModel.load(out), shop / "leeds.csv")
 
 
+def _validated(it: Path, shop: Path, out: Path) -> None:
+    found = Validation.from_bytes(it.read_bytes()) if it.is_file() else Validation.load(it)
+    assert _same(found)
+    told = [*found.gains.values(), found.shift, found.adjusted_rand]
+    assert "nan" not in str([*told, found.carried, found.shares.tolist()])
+    found.save(out)
+
+
 def _named(it: Path, shop: Path, out: Path) -> None:
     shutil.copytree(shop / "model", out)
     run("name OUT IT", it, shop, out)
@@ -165,6 +174,7 @@ TABLE_USES: tuple[Use, ...] = (
     "assign W/centre/model IT -o OUT.csv",
     "assign W/centre/model IT -o OUT.parquet",
     "reply W/study.toml W/broadcast IT --site leeds -o OUT; review OUT",
+    "validate W/model IT --site leeds -o OUT; review OUT",
     _drafted,
 )
 
@@ -231,9 +241,14 @@ KINDS: dict[str, Kind] = {
             _replied,
         ),
     ),
+    "validation": Kind(
+        ("elsewhere",),
+        ("review IT", "validate W/model W/hull.csv --site hull -o IT", _validated, _validated),
+    ),
     "model": Kind(
         ("model",),
         (
+            "validate IT W/leeds.csv --site leeds -o OUT; review OUT",
             "describe IT",
             "report IT -o OUT.html",
             "assign IT W/leeds.csv -o OUT.csv",
@@ -268,6 +283,7 @@ KINDS: dict[str, Kind] = {
             "fit IT/site.toml -o OUT --rows-changed; ledger IT/site.toml",
             "reply IT/site.toml W/broadcast -o OUT; ledger IT/site.toml",
             "assign W/model IT/site.toml -o OUT.csv",
+            "validate W/model IT/site.toml -o OUT; ledger IT/site.toml",
             "site IT/study.toml IT/leeds.csv --site leeds -o OUT.toml; check OUT.toml",
         ),
     ),

@@ -27,6 +27,7 @@ from fedmerdel import (
     fit_site,
     merge_sites,
     reply_site,
+    validate_site,
 )
 from fedmerdel.errors import FedMerDelWarning
 from fedmerdel.parcels import Parcel
@@ -156,6 +157,9 @@ class Workshop:
             "model": GlobalModel.load(folder / "centre"),
             "broadcast": Broadcast.load(folder / "centre"),
         }
+        checked = validate_site(named["model"], folder / "hull.csv", "hull")
+        key = KEYS["hull"] if first.study.site_keys else None
+        named["elsewhere"] = checked if key is None else checked.signed(key)
         for name, parcel in named.items():
             parcel.save(folder / name)
             self.parcels[shop, name] = parcel

@@ -36,6 +36,7 @@ def arguments(folder: Path, command: str) -> tuple[list[str], Path]:
         "step": [folder / "centre", folder / "leeds-1", folder / "york-1"],
         "assign": [folder / "centre" / "model", table],
         "report": [folder / "centre"],
+        "validate": [folder / "centre" / "model", table, "--site", "leeds"],
     }
     ends = {"assign": ".csv", "report": ".html"}
     target = here / f"target{ends.get(command, '')}"

@@ -13,9 +13,11 @@ from fedmerdel import (
     GlobalModel,
     Reply,
     SiteSummary,
+    Validation,
     fit_site,
     merge_sites,
     reply_site,
+    validate_site,
 )
 from fedmerdel.parcels import Parcel
 from fedmerdel.release.mechanism import MoveSums
@@ -25,7 +27,7 @@ from tests.site_tables import frame_of, level_numbers, study
 TABLES: dict[str, Any] = {
     site: frame_of(level_numbers(250, seed), seed) for seed, site in enumerate(("hull", "leeds"))
 }
-KINDS: tuple[type[Parcel], ...] = (SiteSummary, Reply, Broadcast, GlobalModel)
+KINDS: tuple[type[Parcel], ...] = (SiteSummary, Reply, Broadcast, GlobalModel, Validation)
 
 
 class Sent(NamedTuple):
@@ -36,8 +38,10 @@ class Sent(NamedTuple):
     reply: Reply
 
     def parcel(self, kind: type[Parcel]) -> Any:
+        if kind is Validation:
+            return validate_site(self.federation.model, TABLES["hull"].head(120), "york")
         parts = (self.summary, self.reply, self.federation.broadcast, self.federation.model)
-        return dict(zip(KINDS, parts, strict=True))[kind]
+        return dict(zip(KINDS[:-1], parts, strict=True))[kind]
 
 
 def sent(**options: Any) -> Sent:

@@ -14,9 +14,11 @@ from fedmerdel import (
     SigningKey,
     SiteSummary,
     Study,
+    Validation,
     fit_site,
     merge_sites,
     reply_site,
+    validate_site,
 )
 from fedmerdel.parcels import Parcel
 from tests.parcels import TABLES
@@ -47,6 +49,8 @@ class SignedSent(NamedTuple):
     replies: dict[str, Reply]
 
     def parcel(self, kind: type[Parcel]) -> Any:
+        if kind is Validation:
+            return validate_site(self.model, TABLES["hull"].head(120), "hull").signed(SITES["hull"])
         known = (self.summaries["hull"], self.replies["hull"], self.broadcast, self.model)
         return next(each for each in known if type(each) is kind)
 

@@ -18,11 +18,14 @@ from fedmerdel import (
     Broadcast,
     Codebook,
     DataError,
+    Sums,
+    Validation,
     Variable,
     fit_site,
     merge_sites,
     policy_named,
     reply_site,
+    validate_site,
 )
 from fedmerdel.release.cells import all_cells
 from fedmerdel.site.check import check_site
@@ -156,6 +159,40 @@ def test_a_reply_does_not_count_rows_at_a_hidden_level(name: str) -> None:
     assert all(each == files[0] for each in files[1:])
 
 
+def squares_told(found: Validation) -> np.ndarray:
+    """Steps in which the squares of three sums were told, that the spreads are made of."""
+    step = 2 * 5.0 * found.policy.smallest
+    nearest = np.maximum(np.abs(found.nats) - step / 2, 0.0) / found.scored
+    steps = found.scored * (found.spread[:3] ** 2 + nearest**2) / (25.0 * found.policy.smallest)
+    np.testing.assert_allclose(steps, np.round(steps), atol=1e-6)
+    return np.asarray(steps)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_validation_does_not_count_rows_at_a_hidden_level(name: str) -> None:
+    """Attack: where all told a level as 0, each row with it cost the log-scores 10 to 100 nats."""
+    agreed = replace(study(policy=policy_named(name)), codebook=HIV)
+    tables = {site: with_hiv(level_numbers(400, seed), 0) for seed, site in enumerate("abc")}
+    model = merge_sites(agreed, [fit_site(agreed, t, site) for site, t in tables.items()]).model
+    many = Sums(*(1e12 * each for each in (model.sums.T, model.sums.S, model.sums.h)))
+    model = replace(model, sums=many)  # 28 nats a row more
+    smallest = agreed.policy.smallest
+    rows = level_numbers(1000, 5)
+    none, *others = (
+        (n, validate_site(model, with_hiv(rows, n), "new")) for n in (0, 1, 3, 7) if n < smallest
+    )
+    assert len(others) == (3 if smallest > 7 else 1)
+    for n, found in others:
+        # As far as one row fewer than the smallest count may move a sum: one step, or none.
+        steps = (found.nats - none[1].nats) / (2 * 5.0 * smallest)
+        assert np.abs(steps).max() <= 1
+        assert np.abs(squares_told(found) - squares_told(none[1])).max() <= 1 + 1e-9
+        if n <= 3 and name != "datashield":
+            assert found.to_files() == none[1].to_files()
+        shown = [v.to_files() for v in (found, none[1])]
+        assert all(shown[0][name] == shown[1][name] for name in shown[0] if name != "scores.csv")
+
+
 def test_a_table_with_a_row_a_visit_is_refused() -> None:
     """Attack: twelve rows of one person passed for twelve people, and for a cluster."""
     agreed = replace(study(policy=policy_named("opensafely")), row_id="person")
@@ -166,6 +203,7 @@ def test_a_table_with_a_row_a_visit_is_refused() -> None:
     for work in (
         lambda: fit_site(agreed, visits, "york"),
         lambda: reply_site(agreed, sent, visits, "york"),
+        lambda: validate_site(merge_sites(agreed, [first]).model, visits, "york"),
     ):
         with pytest.raises(DataError, match="row_id 'person' is there more than once"):
             work()

@@ -113,6 +113,12 @@ REASONS = {
         for name in ("EACH_ALONE", "PARTS", "JUDGES")
     },
     "centre.step.DUST": ROUNDING,
+    "centre.comparison.STRONG": SHOWN + ": odds of 20 to 1",
+    "release.validation.MOST_CLUSTERS": FORMAT,
+    "inference.transport.LEAST_EXPECTED": "the usual rule of chi-squared tests",
+    "release.scores.LEAST_LIMIT": "a policy's; measured in validate-elsewhere.md",
+    "release.scores.VARIABLES_PER_NAT": "a policy's: wide tables gain more nats a row",
+    "site.validate_site.PARTS": "the usual number; test_validation.py scores with other rows' fits",
     "fitting.halving_kernels._DUST": ROUNDING,
     "fitting.classical.SMALLEST": ROUNDING,
     **{

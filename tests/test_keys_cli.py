@@ -18,6 +18,7 @@ from fedmerdel import (
     Site,
     SiteSummary,
     Study,
+    Validation,
     cli,
     key_fingerprint,
 )
@@ -262,3 +263,13 @@ def test_without_the_package_one_line_says_so(run: Run, monkeypatch: pytest.Monk
             monkeypatch.setitem(sys.modules, part, None)  # type: ignore[arg-type]
     refused(run("key", "mine.pem"), "pip install 'fedmerdel[keys]'")
     assert not Path("mine.pem").exists()
+
+
+def test_a_validation_is_signed_too(run_signed: Run) -> None:
+    model, table = "centre-1/model", "hull.csv"
+    done(run_signed("validate", model, table, *signed("hull", "-o", "checked")))
+    assert Validation.load("checked").signed_by(public("hull"))
+    refused(run_signed("validate", model, table, "--site", "hull", "-o", "bare"), "--key")
+    strange = ("--site", "ripon", "--key", "stranger.pem", "-o", "bare")
+    refused(run_signed("validate", model, table, *strange), "'ripon' is not among the sites")
+    assert not Path("bare").exists()

@@ -15,7 +15,7 @@ import pytest
 from fedmerdel import Federation, draft_study, fit_site, merge_sites, reply_site, simulate
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ("fit", "reply", "merge", "step", "assign", "report")
+COMMANDS = ("fit", "reply", "merge", "step", "assign", "report", "validate")
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 

@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from fedmerdel import Broadcast, DataError, FileError, GlobalModel, OptionError, Reply, SiteSummary
+from fedmerdel import (
+    Broadcast,
+    DataError,
+    FileError,
+    GlobalModel,
+    OptionError,
+    Reply,
+    SiteSummary,
+    Validation,
+)
 from fedmerdel.bundles import pack
 from fedmerdel.parcels import Parcel
 from fedmerdel.signatures import FILE
@@ -130,6 +139,7 @@ CHANGES: dict[type[Parcel], dict[str, Any]] = {
     Reply: {"site": "leeds", "broadcast": "0" * 16},
     Broadcast: {"number": 9, "study_hash": "0"},
     GlobalModel: {"n_rounds": 9, "names": ("a", "b")},
+    Validation: {"site": "leeds", "model_rows": 7.0},
 }
 
 
@@ -155,7 +165,10 @@ def test_what_is_changed_in_place_is_unsigned_until_it_is_changed_back(
     travelled: SignedSent, kind: type[Parcel]
 ) -> None:
     parcel = kind.from_bytes(travelled.parcel(kind).to_bytes())
-    array = parcel.clusters.log_weights if kind is Broadcast else parcel.sums.T
+    array = {
+        Broadcast: lambda: parcel.clusters.log_weights,
+        Validation: lambda: parcel.model_shares,
+    }.get(kind, lambda: parcel.sums.T)()
     before = array[0]
     array[0] += 1.0
     assert not parcel.signed_by(owner(kind))

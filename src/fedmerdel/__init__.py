@@ -5,7 +5,8 @@
 `fit_site` at each site gives a `SiteSummary`, the only thing that leaves it; `merge_sites`
 at the centre makes a `Federation` of these, and ``federation.model`` is the `GlobalModel` with
 which `assign` at each site gives its rows to the common clusters. A round makes it better: the
-federation's `Broadcast`, each site's `reply_site`, and ``federation.step``.
+federation's `Broadcast`, each site's `reply_site`, and ``federation.step``. `validate_site` says
+how well the clusters fit a site that took no part.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fedmerdel import plot
+    from fedmerdel.centre.comparison import SiteComparison
     from fedmerdel.centre.federation import Federation, merge_sites
     from fedmerdel.centre.lineage import Ancestor, Round
     from fedmerdel.centre.missing import Missingness
@@ -45,8 +47,10 @@ if TYPE_CHECKING:
     from fedmerdel.estimators.starts import Stability
     from fedmerdel.fitting.history import Move
     from fedmerdel.inference.check_counts import CheckCounts
+    from fedmerdel.inference.comparison import LevelTest
     from fedmerdel.inference.equality import OutcomeTest, PairTest
     from fedmerdel.inference.intervals import Intervals
+    from fedmerdel.inference.transport import Measured, Shift
     from fedmerdel.keys import SigningKey, key_fingerprint
     from fedmerdel.model.broadcast import Broadcast
     from fedmerdel.model.checks import Checks, PairResidual
@@ -58,12 +62,14 @@ if TYPE_CHECKING:
     from fedmerdel.release.account import Account
     from fedmerdel.release.reply import Reply
     from fedmerdel.release.summary import SiteSummary
+    from fedmerdel.release.validation import Validation
     from fedmerdel.site.assign import Assignment, assign, score_samples
     from fedmerdel.site.check import Check
     from fedmerdel.site.fit_site import fit_site
     from fedmerdel.site.own_site import Site
     from fedmerdel.site.reply_site import reply_site
     from fedmerdel.site.site_file import SiteFile
+    from fedmerdel.site.validate_site import validate_site
     from fedmerdel.study.codebook import Codebook, Variable
     from fedmerdel.study.policy import Policy, custom_policy, policy_named
     from fedmerdel.study.study import Study
@@ -97,7 +103,9 @@ __all__ = [
     "Intervals",
     "Join",
     "LeftOut",
+    "LevelTest",
     "LoneCluster",
+    "Measured",
     "MerDel",
     "Missingness",
     "ModelRow",
@@ -117,15 +125,18 @@ __all__ = [
     "Rates",
     "Reply",
     "Round",
+    "Shift",
     "SigningKey",
     "SimulatedTable",
     "Site",
+    "SiteComparison",
     "SiteFile",
     "SiteSummary",
     "SiteTest",
     "Stability",
     "Study",
     "Sums",
+    "Validation",
     "Variable",
     "admit",
     "assign",
@@ -144,9 +155,11 @@ __all__ = [
     "score_samples",
     "simulate",
     "stability",
+    "validate_site",
 ]
 
 _HOMES: dict[str, tuple[str, ...]] = {
+    "centre.comparison": ("SiteComparison",),
     "centre.federation": (
         "Federation",
         "merge_sites",
@@ -188,8 +201,10 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "estimators.starts": ("Stability",),
     "fitting.history": ("Move",),
     "inference.check_counts": ("CheckCounts",),
+    "inference.comparison": ("LevelTest",),
     "inference.equality": ("OutcomeTest", "PairTest"),
     "inference.intervals": ("Intervals",),
+    "inference.transport": ("Measured", "Shift"),
     "keys": ("SigningKey", "key_fingerprint"),
     "model.broadcast": ("Broadcast",),
     "model.checks": (
@@ -214,6 +229,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "release.account": ("Account",),
     "release.reply": ("Reply",),
     "release.summary": ("SiteSummary",),
+    "release.validation": ("Validation",),
     "site.assign": (
         "Assignment",
         "assign",
@@ -224,6 +240,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "site.own_site": ("Site",),
     "site.reply_site": ("reply_site",),
     "site.site_file": ("SiteFile",),
+    "site.validate_site": ("validate_site",),
     "study.codebook": (
         "Codebook",
         "Variable",

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import typer
 
-from fedmerdel.commands import agreement, centre, keys, site
+from fedmerdel.commands import agreement, centre, keys, site, validation
 from fedmerdel.errors import FedMerDelError, FedMerDelWarning
 
 app = typer.Typer(
@@ -52,6 +52,11 @@ app = typer.Typer(
 
         fedmerdel assign model/ patients.csv -o labels.csv
 
+    A site that took no part can say how well the common clusters fit its rows; this folder may
+    leave:
+
+        fedmerdel validate model/ patients.csv --site ripon -o ripon/
+
     If the study lists the public keys of sites and centre, everyone signs what they send, with
     --key FILE, and anything else is refused. This makes a key:
 
@@ -71,6 +76,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "reply": site.reply,
     "step": centre.step,
     "assign": site.assign_rows,
+    "validate": validation.validate,
     "describe": centre.describe_model,
     "name": centre.name_clusters,
     "report": centre.report,

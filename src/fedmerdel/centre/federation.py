@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self, get_args
 
+from fedmerdel.centre.comparison import SiteComparison, cluster_differences, compare_sites
 from fedmerdel.centre.doubts import doubts_of, warn_of
 from fedmerdel.centre.folder import load_federation, save_federation
 from fedmerdel.centre.lineage import Round, inherited
@@ -21,6 +22,7 @@ from fedmerdel.centre.state import FederationState
 from fedmerdel.centre.step import step, take_out
 from fedmerdel.centre.summaries import check_summaries, in_order, sites_used_up
 from fedmerdel.errors import CeilingWarning, DataError, OptionError
+from fedmerdel.inference.comparison import LevelTest
 from fedmerdel.keys import SigningKey
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.global_model import GlobalModel
@@ -103,6 +105,31 @@ class Federation(FederationState):
         if self.record:  # only rows could repeat it
             return ()
         return leave_out(self.study, self.summaries, self.groups, self.search, self.criterion)
+
+    def compare(self, site: str, other: str) -> SiteComparison:
+        """Compare two sites in the clusters that both have, variable by variable.
+
+        Nothing new is asked of the sites: it follows from the counts that they have released. Go a
+        round first: clusters that each site found for itself differ by their borders too.
+
+        Parameters
+        ----------
+        site, other : str
+            Names of the two.
+        """
+        return compare_sites(self, site, other)
+
+    def differences(self, cluster: int) -> LevelTest:
+        """Compare all sites in one cluster: whether the levels of each variable are the same.
+
+        As `compare`, best after a round.
+
+        Parameters
+        ----------
+        cluster : int
+            Its number.
+        """
+        return cluster_differences(self, cluster)
 
     @cached_property
     def missingness(self) -> Missingness:

@@ -26,6 +26,10 @@ RowsChanged = Annotated[
     ),
 ]
 TableFile = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file of rows.")]
+TableOrSite = Annotated[
+    Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file; or the site's own file.")
+]
+Output = Annotated[Path, typer.Option("-o", "--output", help="Folder, or .zip, to write.")]
 ModelFolder = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Folder of a model, or of a centre.")
 ]

@@ -9,11 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from fedmerdel.centre.state import FederationState
+from fedmerdel.inference.transport import Measured
 from fedmerdel.model.describe import Cluster
 from fedmerdel.model.names import plain_name
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.review import Review
+from fedmerdel.release.validation import Validation
 from fedmerdel.site.check import Check
 from fedmerdel.study.study import Study
 
@@ -34,6 +36,12 @@ MOVES = {
     "taken back": "The replies were worse than what was known: the model is that of before.",
 }
 
+SCORES = {
+    "site_weights": "the model's clusters, this site's shares",
+    "model_weights": "the model's clusters, the model's shares",
+    "own_clusters": "clusters found here",
+}
+
 
 def count(number: int, noun: str, nouns: str | None = None) -> str:
     """Return a number with its noun, in the plural but for one."""
@@ -43,6 +51,11 @@ def count(number: int, noun: str, nouns: str | None = None) -> str:
 def show_next(command: str) -> None:
     """Show the command that comes next, on a line of its own to be copied."""
     screen.print(f"Next: {command}", soft_wrap=True)
+
+
+def no_ledger() -> str:
+    """Return what to say where nobody keeps count of what leaves."""
+    return "No site file was given, so no ledger keeps count of what leaves: see fedmerdel site."
 
 
 def show_check(found: Check, study: Study) -> None:
@@ -106,6 +119,38 @@ def show_review(seen: Review) -> None:
             f"{contrast.highest:.0%} (cluster {contrast.highest_cluster})",
         )
     screen.print(facts, sizes, smallest, contrasts)
+
+
+def show_validation(found: Validation) -> None:
+    """Show what a validation says, in tables and sentences."""
+    screen.print(
+        f"Site {found.site}: {count(round(found.n_rows), 'row')}, in "
+        f"{count(len(found.rows), 'cluster')} of the model"
+    )
+    scores = Table("log-score over that without clusters", "nats a row")
+    for name, gain in found.gains.items():
+        scores.add_row(SCORES[name], _text(gain))
+    shares = Table("cluster", "share here", "share in the model")
+    for k, (here, there) in enumerate(zip(found.shares, found.model_shares, strict=True)):
+        shares.add_row(str(k), f"{here:.1%}", f"{there:.1%}")
+    screen.print(scores, shares)
+    carried = found.carried
+    screen.print(
+        "Clusters found here gain nothing to speak of, so there is nothing to carry over."
+        if carried is None
+        else f"Of what clusters found here gain, the model's gain {carried.value:.0%} (standard "
+        f"error {carried.standard_error:.0%})."
+    )
+    screen.print(
+        f"Agreement with {count(len(found.labels), 'cluster')} found here: adjusted Rand index "
+        f"{found.adjusted_rand:.2f}."
+    )
+    if found.shift.df:
+        statistic, df, p_value = found.shift
+        screen.print(
+            f"Shares other than the model's: chi-squared {statistic:.1f} on {df} df, p "
+            + (f"= {p_value:.2g}." if p_value >= 1e-4 else "< 0.0001.")
+        )
 
 
 def show_clusters(model: ModelState, clusters: Sequence[Cluster]) -> None:
@@ -208,3 +253,7 @@ def _table(title: str, *headings: str) -> Table:
     for heading in headings:
         table.add_column(heading)
     return table
+
+
+def _text(measured: Measured) -> str:
+    return f"{measured.value:.3f} ± {measured.standard_error:.3f}"

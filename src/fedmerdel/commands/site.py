@@ -8,28 +8,40 @@ from warnings import catch_warnings
 
 import typer
 
+from fedmerdel.bundles import read_files
 from fedmerdel.commands.arguments import (
     KeyFile,
     ModelFolder,
+    Output,
     Replace,
     RowsChanged,
     SiteName,
     SomeTable,
     StudyOrSite,
     TableFile,
+    TableOrSite,
     Threads,
 )
-from fedmerdel.commands.screen import count, screen, show_check, show_next, show_review
+from fedmerdel.commands.screen import (
+    count,
+    no_ledger,
+    screen,
+    show_check,
+    show_next,
+    show_review,
+    show_validation,
+)
 from fedmerdel.errors import DataError, FileError, OptionError, RareLevelWarning
 from fedmerdel.files import check_earlier, check_place, write_text
 from fedmerdel.inference.check_counts import SURE
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.records.draft import UnusableError, draft_study
-from fedmerdel.release.reply import Reply, load_release
+from fedmerdel.release.reply import Reply, read_release
 from fedmerdel.release.review import review_tables
 from fedmerdel.release.review_page import write_review
 from fedmerdel.release.summary import SiteSummary
+from fedmerdel.release.validation import Validation
 from fedmerdel.report.page import check_page_place
 from fedmerdel.site.assign import assign
 from fedmerdel.site.labels_file import check_labels_place, write_labels
@@ -38,8 +50,6 @@ from fedmerdel.site.release import Release
 from fedmerdel.site.site_file import is_site_file
 from fedmerdel.site.site_table import open_site_table, row_ids
 from fedmerdel.study.codebook import Missing
-
-Output = Annotated[Path, typer.Option("-o", "--output", help="Folder, or .zip, to write.")]
 
 
 def init(
@@ -112,7 +122,7 @@ def fit(
 
 
 def review(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `fit` or `reply` wrote.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What a site wrote.")],
     html: Annotated[
         Path | None, typer.Option("--html", help="HTML file to write, with pictures.")
     ] = None,
@@ -120,12 +130,19 @@ def review(
     """Show what would leave the site, in plain words and tables."""
     if html is not None:
         check_page_place(html)
-    summary = load_release(folder)
-    if html is not None:
-        write_review(summary, html)
-    show_review(review_tables(summary))
-    if html is not None:
-        screen.print(f"The same with pictures is in {html}: open it in a browser.")
+    where = f"{str(folder)!r}"
+    files = read_files(folder, where)
+    if Validation.DOCUMENT in files:
+        if html is not None:
+            raise OptionError("--html: a validation has no pictures: leave it out")
+        show_validation(Validation.read(files, f"validation {where}"))
+    else:
+        summary = read_release(files, where)
+        if html is not None:
+            write_review(summary, html)
+        show_review(review_tables(summary))
+        if html is not None:
+            screen.print(f"The same with pictures is in {html}: open it in a browser.")
     screen.print(
         "No row is inside. The files say the same; README.txt explains them. If you agree that "
         f"this may leave, send {folder} to the coordinating centre."
@@ -159,9 +176,7 @@ def reply(
 def _show_release(here: Site, released: Release, what: str, output: Path) -> None:
     changes = released.changes
     if here.ledger is None:
-        screen.print(
-            "No site file was given, so no ledger keeps count of what leaves: see fedmerdel site."
-        )
+        screen.print(no_ledger())
     screen.print(
         f"{what} written to {output}. Disclosure control changed "
         f"{count(changes.changed, 'count')}, by {changes.largest_change:,.0f} rows at most, and "
@@ -175,9 +190,7 @@ def _show_release(here: Site, released: Release, what: str, output: Path) -> Non
 
 def assign_rows(
     model: ModelFolder,
-    table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file; or the site's own file.")
-    ],
+    table: TableOrSite,
     output: Annotated[Path, typer.Option("-o", "--output", help="CSV or Parquet to write.")],
     threads: Threads = 1,
 ) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.bundles import Files, damaged
@@ -167,6 +170,16 @@ class GlobalModel(ModelState, Parcel):
     def sample(self, n_rows: int, random_state: int | None = None) -> tuple[NDArray[Any], IntArray]:
         """Draw rows from the clusters: values of the codebook, and the cluster of each."""
         return sample(self, n_rows, random_state)
+
+    @cached_property
+    def hash(self) -> str:
+        """A fingerprint of the clusters, whatever they are called: validations name it."""
+        prior = self.row_prior
+        text = f"{self.study.hash} {self.selected} {prior.alpha!r} {prior.n_components}"
+        digest = hashlib.sha256(text.encode())
+        for array in (self.sums.T, self.sums.S, prior.eps):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:16]
 
     def _made_files(self) -> Files:
         """Return the content of each file by its name."""

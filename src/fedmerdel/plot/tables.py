@@ -13,14 +13,12 @@ from fedmerdel.plot.canvas import (
     INK,
     LINE,
     axes,
-    bare,
-    colour_map,
     columns,
     fitting,
     lines,
-    percent,
     text_width,
 )
+from fedmerdel.plot.shades import scale, shades
 from fedmerdel.plot.subject import Clusters, clusters_of, names_of, needed_federation
 from fedmerdel.report.colours import RATIO_STOPS, SHARE_STOPS, on, share_colour
 from fedmerdel.study.conditions import shown_levels
@@ -28,7 +26,6 @@ from fedmerdel.sums.arrays import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import QuadMesh
 
 Measure = Literal["prevalence", "ratio", "exclusivity"]
 First = Literal["prevalent", "distinguishing", "study"]
@@ -36,11 +33,18 @@ First = Literal["prevalent", "distinguishing", "study"]
 RATIO_ENDS = (1 / 8, 8.0)
 """Ratios beyond these have the colour of the end."""
 
+RATIO_TICKS = {
+    1 / 8: "≤ 1/8",
+    1 / 4: "1/4",
+    1 / 2: "1/2",
+    1.0: "1",
+    2.0: "2",
+    4.0: "4",
+    8.0: "≥ 8",
+}
+
 MOST_NUMBERS = 25
 """Sites, or clusters, that leave room for a number in each cell."""
-
-BAR = (160.0, 7.0)
-"""Points that the bar is long and high which says what the shades mean."""
 
 HATCHED = "; hatched: not measured"
 
@@ -100,13 +104,17 @@ def heatmap(
         max(0.24 * len(shown), 2.4) + text_width(names) + 1.2,
         LINE * len(chosen) + 0.72 * text_width(texts) + 0.9,
     )
-    mesh = _shades(ax, values, measure == "ratio")
+    from matplotlib.colors import LogNorm, Normalize
+
+    norm = LogNorm(*RATIO_ENDS, clip=True) if measure == "ratio" else Normalize(0.0, 1.0)
+    mesh = shades(ax, values, norm, RATIO_STOPS if measure == "ratio" else SHARE_STOPS)
     unmeasured = np.isnan(values)
     _hatch(ax, unmeasured)
     lines(ax, names)
     columns(ax, texts)
     _at_right(ax, found.size, [found.sizes[k] for k in chosen])
-    _scale(ax, mesh, MEANING[measure], HATCHED if unmeasured.any() else "")
+    meaning = MEANING[measure] + (HATCHED if unmeasured.any() else "")
+    scale(ax, mesh, meaning, RATIO_TICKS if measure == "ratio" else None)
     return ax
 
 
@@ -134,27 +142,16 @@ def sites(model: Any, ax: Axes | None = None) -> Axes:
         LINE * len(shares) + 0.72 * text_width(names) + 0.9,
     )
     greatest = float(shares.max())
-    mesh = _shades(ax, shares, False, greatest)
+    from matplotlib.colors import Normalize
+
+    mesh = shades(ax, shares, Normalize(0.0, greatest or 1.0), SHARE_STOPS)
     lines(ax, found.sites)
     columns(ax, names)
     _at_right(ax, "rows", [f"{rows:,.0f}" for rows in found.site_rows.sum(axis=1)])
     if numbered:
         _numbers(ax, shares, greatest)
-    _scale(ax, mesh, "share of the site's rows")
+    scale(ax, mesh, "share of the site's rows")
     return ax
-
-
-def _shades(ax: Axes, values: FloatArray, ratio: bool, greatest: float = 1.0) -> QuadMesh:
-    """Draw the cells, as shapes and not as an image: sharp in print at any size."""
-    from matplotlib.colors import LogNorm, Normalize
-
-    edges = [np.arange(n + 1) - 0.5 for n in values.shape[::-1]]
-    norm = LogNorm(*RATIO_ENDS, clip=True) if ratio else Normalize(0.0, greatest or 1.0)
-    cmap = colour_map("fedmerdel", RATIO_STOPS if ratio else SHARE_STOPS)
-    bare(ax, "left", "right", "top", "bottom")
-    return ax.pcolormesh(
-        *edges, values, cmap=cmap, norm=norm, edgecolors="white", linewidth=0.4, rasterized=False
-    )
 
 
 def _hatch(ax: Axes, cells: BoolArray) -> None:
@@ -166,30 +163,6 @@ def _hatch(ax: Axes, cells: BoolArray) -> None:
         ax.add_patch(
             Rectangle(place, 1.0, 1.0, fill=False, hatch="/////", edgecolor=FAINT, linewidth=0.0)
         )
-
-
-def _scale(ax: Axes, mesh: QuadMesh, meaning: str, more: str = "") -> None:
-    """Draw what the shades mean, above: of the same size in any figure, and part of the Axes."""
-    from matplotlib.transforms import Bbox
-
-    def above(_: Any, __: Any) -> Bbox:
-        box, point = ax.get_window_extent(), ax.figure.dpi / 72
-        wide, high = min(BAR[0] * point, box.width), BAR[1] * point
-        bar = Bbox.from_bounds(box.x0, box.y1 + 6 * point, wide, high)
-        return bar.transformed(ax.figure.transSubfigure.inverted())
-
-    place = ax.inset_axes((0.0, 1.0, 1.0, 0.1))
-    place.set_axes_locator(above)
-    bar = ax.figure.colorbar(mesh, cax=place, orientation="horizontal", ticklocation="top")
-    bar.outline.set_visible(False)
-    place.tick_params(labelsize=7, length=2, pad=1, color=INK)
-    place.set_title(meaning + more, fontsize=8, loc="left", pad=3)
-    if meaning == MEANING["ratio"]:
-        place.minorticks_off()
-        bar.set_ticks([1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8])
-        bar.set_ticklabels(["≤ 1/8", "1/4", "1/2", "1", "2", "4", "≥ 8"])
-    else:
-        percent(place, "x")
 
 
 def _numbers(ax: Axes, shares: FloatArray, greatest: float) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedmerdel.release.known_sums import Known
 from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
+from fedmerdel.release.scores import Scores, exact_scores
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.sums import Sums
@@ -26,6 +27,10 @@ class Exact(Mechanism):
     def protect(self, sums: Sums, people: Callable[[], People], offsets: IntArray) -> Released:
         """Return the sums."""
         return Released(sums, None)
+
+    def protect_scores(self, gains: FloatArray, weights: FloatArray, limit: float) -> Scores:
+        """Return the sums as they are."""
+        return exact_scores(gains, weights)
 
     def protect_moves(self, count: Callable[[], MoveSums]) -> MoveSums | None:
         """Return all that there is to tell of moves."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedmerdel.release.known_sums import Known
+from fedmerdel.release.scores import Scores
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.halves import FirstHalves
@@ -98,6 +99,20 @@ class Mechanism(ABC):
     @abstractmethod
     def protect(self, sums: Sums, people: Callable[[], People], offsets: IntArray) -> Released:
         """Return the sums that may leave; one cluster at least is not too small."""
+
+    @abstractmethod
+    def protect_scores(self, gains: FloatArray, weights: FloatArray, limit: float) -> Scores:
+        """Return sums of rows' gains over independence that may leave.
+
+        Parameters
+        ----------
+        gains : float64 array (3, N)
+            Nats that each row gains.
+        weights : float64 array (N,)
+            Weight of each row.
+        limit : float
+            Nats that a row may add where single rows must not be seen.
+        """
 
     @abstractmethod
     def protect_moves(self, count: Callable[[], MoveSums]) -> MoveSums | None:

@@ -104,19 +104,19 @@ def checkers_note(
         files.insert(len(files) - 1, ("checks.csv", CHECKS))
     parts = [
         title + "\n" + "=" * len(title),
-        _wrap(
+        wrap(
             f"These files hold sums over groups of rows. There is no row, no identifier, no date "
             f"and no free text of a person inside. {rows} rows are described by "
             f"{_clusters(int((T > 0).sum()))}, the smallest of {count_text(T[T > 0].min())} "
             "rows. A cluster is a group of rows with similar entries, found by a statistical "
             "model; a row may belong to several in part, so counts are sums of parts."
         ),
-        *([_wrap(REPLY)] if reply else []),
+        *([wrap(REPLY)] if reply else []),
         "Files\n-----",
-        *(f"{name}\n{_wrap(text, '  ')}" for name, text in files),
+        *(f"{name}\n{wrap(text, '  ')}" for name, text in files),
         "Disclosure control\n------------------",
-        _wrap(mechanism.done),
-        _wrap(
+        wrap(mechanism.done),
+        wrap(
             f"Of {account.n_cells} counts that are told here, or follow by subtraction, "
             f"{account.n_zero} are 0 and the smallest other is "
             f"{count_text(account.smallest_cell)}. A 0 means: {mechanism.zero}."
@@ -126,7 +126,7 @@ def checkers_note(
                 else ""
             )
         ),
-        _wrap(
+        wrap(
             f"Policy: {account.policy}, {mechanism.rule}. Software: {made_by}. Study: {study_hash}."
         ),
     ]
@@ -138,7 +138,8 @@ def count_text(rows: float) -> str:
     return f"{rows:,.0f}" if float(rows).is_integer() else f"{rows:,.4g}"
 
 
-def _wrap(text: str, indent: str = "") -> str:
+def wrap(text: str, indent: str = "") -> str:
+    """Return a paragraph in lines."""
     return textwrap.fill(
         text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
     )

@@ -130,15 +130,16 @@ class Reply(SiteSummary):
 def load_release(path: str | Path) -> SiteSummary:
     """Read what a site wrote to a folder or zip: a summary, or a reply."""
     where = f"{str(path)!r}"
-    return _read(read_files(path, where), where)
+    return read_release(read_files(path, where), where)
 
 
 def release_from_bytes(data: bytes, most_bytes: int = MOST_BYTES) -> SiteSummary:
     """Read what a site sent as bytes: a summary, or a reply."""
-    return _read(unpack(data, "what arrived", most_bytes), "what arrived")
+    return read_release(unpack(data, "what arrived", most_bytes), "what arrived")
 
 
-def _read(files: Files, where: str) -> SiteSummary:
+def read_release(files: Files, where: str) -> SiteSummary:
+    """Read files that came from somewhere, which messages name: a summary, or a reply."""
     for kind in (Reply, SiteSummary):
         if kind.DOCUMENT in files:
             return kind.read(files, f"{kind.NOUN} {where}")

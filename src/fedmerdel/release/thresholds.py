@@ -20,6 +20,7 @@ from fedmerdel.release.hidden import filled, filled_table
 from fedmerdel.release.known_sums import Known, known_sum, may_be_empty
 from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
 from fedmerdel.release.nats import entropy_bound, overlap_bound
+from fedmerdel.release.scores import Scores, coarse_scores
 from fedmerdel.release.tables import (
     cluster_rows,
     dust,
@@ -97,6 +98,11 @@ class Thresholds(Mechanism):
         Q, h = overlap_bound(sums.Q, policy), entropy_bound(sums.h, policy)
         Q[silent], Q[:, silent], h[silent] = 0.0, 0.0, 0.0
         return Sums(T, S, h, Q, outcomes)
+
+    def protect_scores(self, gains: FloatArray, weights: FloatArray, limit: float) -> Scores:
+        """Return sums of rows that are cut at the limit, in steps of as many as may be told."""
+        rows = site_rows(np.array([float(gains.shape[1])]), self.policy)
+        return coarse_scores(gains, float(rows[0]), limit, self.smallest)
 
     def protect_moves(self, count: Callable[[], MoveSums]) -> MoveSums | None:
         """Return nothing.

@@ -66,7 +66,7 @@ def assign(model: GlobalModel, table: Any, *, n_jobs: int | None = None) -> Assi
     Assignment
         Labels and probabilities.
     """
-    model = _model(model)
+    model = given_model(model)
     threads = thread_count(n_jobs)
     rows = study_rows(model.study, table)
     with Workers(threads) as workers:
@@ -77,7 +77,7 @@ def assign(model: GlobalModel, table: Any, *, n_jobs: int | None = None) -> Assi
 
 def score_samples(model: GlobalModel, table: Any, *, n_jobs: int | None = None) -> FloatArray:
     """Return the log predictive probability of each row under the global model."""
-    model = _model(model)
+    model = given_model(model)
     threads = thread_count(n_jobs)
     rows = study_rows(model.study, table)
     with Workers(threads) as workers:
@@ -98,7 +98,7 @@ def site_expectations(model: GlobalModel, rows: PackedRows, workers: Workers) ->
     return theta._replace(log_weights=np.log(weights))
 
 
-def _model(given: Any) -> GlobalModel:
+def given_model(given: Any) -> GlobalModel:
     """Return a model, or that of a federation, which has it; refuse one of another centre."""
     model = getattr(given, "model", given)
     if not isinstance(model, GlobalModel):

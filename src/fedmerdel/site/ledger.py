@@ -35,7 +35,7 @@ MOST_LEDGER, MOST_LINE = 2**24, 2**14
 BEGINS = b'{"at": "'
 """How every line begins."""
 
-What = Literal["summary", "reply"]
+What = Literal["summary", "reply", "validation"]
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class Entry:
     ----------
     at : str
         When it was made: date and time, UTC.
-    what : {"summary", "reply"}
-        A first release, or one in a round.
+    what : {"summary", "reply", "validation"}
+        A first release, one in a round, or how well a model fits the site.
     study, study_hash : str
         Name and hash of the study.
     round : int
-        The round that it replies in; 0 for a first release.
+        The round that it replies in; 0 if it is no reply.
     broadcast : str
-        Hash of what it replies to, or "".
+        Hash of what it replies to, or of the model that it validates, or "".
     policy : str
         Name of the study's policy.
     table, table_digest : str
@@ -176,8 +176,8 @@ def check_release(past: Sequence[Entry], new: Entry, study_rounds: int, most_rou
     Raises
     ------
     DataError
-        If it is one more than agreed, a second first release, a second broadcast of one round,
-        or of a table that has changed and nobody said yes to that.
+        If it is one more than agreed, a second first release or validation, a second broadcast of
+        one round, or of a table that has changed and nobody said yes to that.
     """
     for earlier in past:
         if new.asks_the_same(earlier):
@@ -191,11 +191,12 @@ def check_release(past: Sequence[Entry], new: Entry, study_rounds: int, most_rou
     if past and past[-1].table_digest != new.table_digest and not new.rows_changed:
         raise DataError(_changed(past[-1], new))
     same_rows = [each for each in past if each.table_digest == new.table_digest]
-    if new.what == "summary":
+    if new.what != "reply":
+        noun = "first release" if new.what == "summary" else new.what
         for earlier in same_rows:
-            if earlier.what == "summary":
+            if earlier.what == new.what:
                 raise DataError(
-                    f"a first release of this table left on {_day(earlier)}, for study "
+                    f"a {noun} of this table left on {_day(earlier)}, for study "
                     f"{earlier.study!r}: a second, in other clusters, would tell more of the same "
                     "rows than was agreed"
                 )

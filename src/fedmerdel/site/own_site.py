@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 from fedmerdel.errors import DataError, OptionError
-from fedmerdel.keys import signer
+from fedmerdel.keys import SigningKey, signer
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.records.tables import Readable
@@ -18,12 +18,25 @@ from fedmerdel.release.summary import SiteSummary
 from fedmerdel.site.assign import Assignment, assign
 from fedmerdel.site.check import Check, check_site
 from fedmerdel.site.fit_site import prepare_release
-from fedmerdel.site.ledger import Entry, Ledger, check_release, table_digest
+from fedmerdel.site.ledger import Entry, Ledger, What, check_release, table_digest
 from fedmerdel.site.release import Release
 from fedmerdel.site.reply_site import prepare_reply
 from fedmerdel.site.site_file import SiteFile, is_site_file
 from fedmerdel.site.site_table import open_site_table
 from fedmerdel.study.study import Study
+
+
+class Signable(Protocol):
+    """What leaves a site, signed or not."""
+
+    def signed(self, key: SigningKey) -> Self:
+        """Return the same, signed."""
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes that leave."""
+
+
+Leaving = TypeVar("Leaving", bound=Signable)
 
 
 @dataclass(frozen=True)
@@ -128,7 +141,7 @@ def prepare_fit_of(site: Site, rows_changed: bool = False, **options: Any) -> Re
     def make(table: Readable) -> Release:
         return prepare_release(site.study, table, site.name, **options)
 
-    return _released(site, make, None, rows_changed)
+    return released_by(site, make, ("summary", 0, ""), rows_changed)
 
 
 def prepare_reply_of(
@@ -140,31 +153,48 @@ def prepare_reply_of(
     def make(table: Readable) -> Release:
         return prepare_reply(site.study, broadcast, table, site.name, **options)
 
-    return _released(site, make, broadcast, rows_changed)
+    return released_by(site, make, ("reply", broadcast.number, broadcast.hash), rows_changed)
 
 
-def _released(
+def released_by(
     site: Site,
-    make: Callable[[Readable], Release],
-    broadcast: Broadcast | None,
+    make: Callable[[Readable], Leaving],
+    asked: tuple[What, int, str],
     rows_changed: bool,
-) -> Release:
+) -> Leaving:
+    """Make something that leaves, sign it and write it down.
+
+    Parameters
+    ----------
+    site : Site
+        Whose it is.
+    make : callable
+        Makes it of the table.
+    asked : (str, int, str)
+        What it is, in which round, and the hash of what it is an answer to.
+    rows_changed : bool
+        Whether someone agreed to release although the table had changed.
+    """
     # Before the work, not after.
     key = signer(site.key, site.study.key_of(site.name), f"site {site.name!r}")
+
+    def made(table: Readable) -> Leaving:
+        return make(table) if key is None else make(table).signed(key)
+
     if site.agreed is None or site.ledger is None:
-        return make(open_site_table(site.table)).signed(key)
+        return made(open_site_table(site.table))
     digest = table_digest(site.table)
     opened = open_site_table(site.table)
+    what, number, hashed = asked
 
-    def entry(released: Release | None) -> Entry:
-        content = b"" if released is None else released.summary.to_bytes()
+    def entry(content: bytes) -> Entry:
         return Entry(
             at=datetime.now(UTC).isoformat(timespec="seconds"),
-            what="summary" if broadcast is None else "reply",
+            what=what,
             study=site.study.name,
             study_hash=site.study.hash,
-            round=0 if broadcast is None else broadcast.number,
-            broadcast="" if broadcast is None else broadcast.hash,
+            round=number,
+            broadcast=hashed,
             policy=site.study.policy.name,
             table=site.table.name,
             table_digest=digest,
@@ -175,15 +205,15 @@ def _released(
 
     limits = site.study.rounds, site.agreed.most_rounds
     # Before the work, and once more when it is written down: another process may be at work.
-    check_release(site.ledger.entries(), entry(None), *limits)
-    released = make(opened).signed(key)
+    check_release(site.ledger.entries(), entry(b""), *limits)
+    released = made(opened)
     # Rows that changed meanwhile are not those that are written down.
     if table_digest(site.table) != digest:
         raise DataError(
             f"table {site.table.name!r} changed while it was read: nothing leaves; try again "
             "once nobody writes to it"
         )
-    site.ledger.add(entry(released), *limits)
+    site.ledger.add(entry(released.to_bytes()), *limits)
     return released
 
 

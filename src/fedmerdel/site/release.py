@@ -25,9 +25,13 @@ class Release(NamedTuple):
     summary: SiteSummary
     changes: Changes
 
-    def signed(self, key: SigningKey | None) -> Release:
-        """Return it with what leaves signed, if there is a key."""
-        return self if key is None else self._replace(summary=self.summary.signed(key))
+    def signed(self, key: SigningKey) -> Release:
+        """Return it with what leaves signed."""
+        return self._replace(summary=self.summary.signed(key))
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes of what leaves."""
+        return self.summary.to_bytes()
 
 
 def summary_fields(

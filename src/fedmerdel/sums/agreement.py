@@ -34,6 +34,22 @@ def jaccard(shared: FloatArray) -> FloatArray:
     return shared / np.where(either > 0, either, 1.0)
 
 
+def adjusted_rand(shared: FloatArray) -> float:
+    """Return the adjusted Rand index of a contingency table (Hubert and Arabie 1985).
+
+    1 where both clusterings are the same, 0 on average where they have nothing to do with each
+    other. Weights are taken for numbers of rows.
+    """
+    total = float(shared.sum())
+    together, first, second, every = (
+        float((part * (part - 1.0)).sum())
+        for part in (shared, shared.sum(axis=1), shared.sum(axis=0), np.array([total]))
+    )
+    by_chance = first * second / every if every else 0.0
+    most = (first + second) / 2
+    return 1.0 if most == by_chance else (together - by_chance) / (most - by_chance)
+
+
 def best_jaccard(labels: IntArray, starts: IntArray, weights: FloatArray) -> FloatArray:
     """Return how alike each cluster is to the most alike one of each start: (S, K).
 
