@@ -25,6 +25,7 @@ BENCHMARKS = {
     "federation": "One-shot federation",
     "real_tables": "One-shot federation of real tables",
     "odd_sites": "Odd sites",
+    "outcome_rates": "Rates of outcomes",
     "hidden": "One shot under a disclosure policy",
     "rounds": "Rounds: from one shot to pooled quality",
     "assign": "Loading a model and assigning rows",

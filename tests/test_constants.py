@@ -103,7 +103,7 @@ REASONS = {
     "inference.corrected.OPEN": "a weak prior: test_outcome_rates.py, against the closed form",
     **{
         f"inference.confusion.{name}": "rows drawn: test_outcome_rates.py, against all rows"
-        for name in ("LEAST_DRAWN", "MOST_DRAWN", "DRAWN")
+        for name in ("LEAST_DRAWN", "MOST_DRAWN", "DRAWN", "AT_SITES")
     },
     "centre.outcomes.NO_ROWS": SHOWN,
     "centre.doubts.Z": "the normal distribution's",

@@ -116,11 +116,11 @@ def test_confusion_of_made_up_rows_is_that_of_all_possible_rows() -> None:
             chance = np.prod([levels[k, j, level] for j, level in enumerate(row)])
             mean[:, k] += chance * r
             products[k] += chance * np.outer(r, r)
-    found = confusion_of(make_up(stats, prior).said_of(theta.log_levels), theta.log_weights)
+    found = confusion_of(make_up(stats, prior, 1).said_of(theta.log_levels), theta.log_weights)
     np.testing.assert_allclose(found.mean, mean, atol=0.02)
     np.testing.assert_allclose(found.products, products, atol=0.02)
     # Rows with nothing known are given by the weights alone.
-    nothing = make_up(stats._replace(S=np.zeros_like(S)), prior)
+    nothing = make_up(stats._replace(S=np.zeros_like(S)), prior, 1)
     empty = confusion_of(nothing.said_of(theta.log_levels), theta.log_weights)
     shares = np.exp(theta.log_weights) / np.exp(theta.log_weights).sum()
     np.testing.assert_allclose(empty.mean, np.column_stack([shares, shares]))

@@ -240,7 +240,10 @@ class FederationState:
         """How the sites counted outcomes."""
         cluster = np.array([ancestor.cluster for ancestor in self.lineage])
         ends = np.cumsum([summary.n_clusters for summary in self.summaries])
-        rows, weights = make_up(self.sums, self.prior), mean_weights(self.sums, self.prior)
+        rows, weights = (
+            make_up(self.sums, self.prior, len(self.sites)),
+            mean_weights(self.sums, self.prior),
+        )
         said = rows.said_of(expectations(self.sums, self.row_prior).log_levels)
         sent = None
         if self.asked is not None:

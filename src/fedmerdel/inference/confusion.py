@@ -22,6 +22,9 @@ from fedmerdel.sums.sums import Sums
 LEAST_DRAWN, MOST_DRAWN, DRAWN = 8_000, 20_000, 1_000
 """Rows to draw: this many of each cluster, but in all no fewer and hardly more than these."""
 
+AT_SITES = 400_000
+"""Rows given to clusters at all sites together, at most, where there are many sites."""
+
 
 class Confusion(NamedTuple):
     """How rows of each of K clusters are counted in G clusters of a site.
@@ -78,14 +81,15 @@ def confusion_of(said: FloatArray, log_weights: FloatArray) -> Confusion:
     )
 
 
-def make_up(stats: Sums, prior: Prior) -> MadeUp:
-    """Draw rows from the clusters, the same every time.
+def make_up(stats: Sums, prior: Prior, n_sites: int) -> MadeUp:
+    """Draw rows from the clusters, the same every time, for so many sites.
 
     Entries are missing as often as in the cluster.
     """
     rng = np.random.default_rng(0)
     K, offsets = stats.n_clusters, prior.offsets
-    each = int(np.clip(DRAWN, LEAST_DRAWN / K, max(MOST_DRAWN / K, 100)))
+    most = min(MOST_DRAWN, AT_SITES / n_sites)
+    each = int(np.clip(DRAWN, min(LEAST_DRAWN, most) / K, max(most / K, 100)))
     observed = sum_levels(stats.S, offsets) / np.maximum(stats.T, 1e-300)[:, None]
     found = []
     for k in range(K):

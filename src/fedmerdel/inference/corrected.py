@@ -36,8 +36,8 @@ SETTLED = 1e-4
 EDGE = 1e-3
 """Least and most, from 0 and 1, that a mean is taken for where its variance is computed."""
 
-SINGULAR = 1e-9
-"""Directions in which sums vary by less than this share of the most carry no information."""
+SINGULAR = 1e-6
+"""Share of the largest variance that is added to all: shares sum to 1, so some sums hardly vary."""
 
 OPEN = 1.0
 """Standard deviation, as a share of it, of a site's rows of a cluster about what all sites have."""
@@ -170,11 +170,12 @@ def _linear(
 ) -> _Linear:
     D, products = site.confusion
     (G, K), Q = D.shape, mean.shape[1]
-    V = np.einsum("k,kgh,kpq->pgqh", N, products, second).reshape((Q + 1) * G, -1)
-    V[np.diag_indices_from(V)] += site.variance.T.ravel()
-    values, vectors = np.linalg.eigh(V)
-    kept = values > SINGULAR * max(float(values[-1]), 1e-300)
-    white = vectors[:, kept].T / np.sqrt(values[kept])[:, None]
+    V = ((N[:, None, None] * second).reshape(K, -1).T @ products.reshape(K, -1)).reshape(
+        Q + 1, Q + 1, G, G
+    )
+    V = V.transpose(0, 2, 1, 3).reshape((Q + 1) * G, -1)
+    V[np.diag_indices_from(V)] += site.variance.T.ravel() + SINGULAR * V.diagonal().max() + 1e-12
+    white = np.asarray(np.linalg.inv(np.linalg.cholesky(V)), dtype=np.float64)
     of_means = np.zeros(((Q + 1) * G, K * Q))
     for q in range(Q):
         of_means[q * G : (q + 1) * G, q * K : (q + 1) * K] = D * N

@@ -1,0 +1,160 @@
+"""Rates of outcomes in clusters: how often their intervals hold the truth, and against StepMix.
+
+Clusters are matched to the true ones by the rows that they share. A federation that found another
+number of clusters, or two of one true cluster, has no rates to compare; it is counted apart.
+"""
+
+from __future__ import annotations
+
+import warnings
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from stepmix.stepmix import StepMix
+
+from benchmarks.measure import Finding, Report
+from fedmerdel import (
+    Codebook,
+    Study,
+    Variable,
+    assign,
+    fit_site,
+    merge_sites,
+    policy_named,
+    reply_site,
+)
+
+N_FEDERATIONS = 200
+SEED = 9_000
+"""Nothing was chosen on federations of these seeds."""
+
+RATES, SHARES = np.array([0.05, 0.15, 0.30, 0.50]), np.array([0.35, 0.30, 0.20, 0.15])
+N_VARIABLES = {0.64: 20, 0.87: 37, 0.95: 53}
+"""Variables with levels from Beta(1, 3) that give this ARI at best."""
+
+LIMITS = {"none": (0.93, 0.97), "opensafely": (0.90, 0.99)}
+MOST_ERROR = {("none", 6000): 0.011, ("opensafely", 6000): 0.012, ("none", 24000): 0.005}
+
+Floats = NDArray[np.float64]
+
+
+class Made(NamedTuple):
+    """Rows of a population with known clusters and rates."""
+
+    X: pd.DataFrame
+    y: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    rates: Floats
+
+
+def run() -> Report:
+    """Simulate federations, and compare their rates with the true ones and with StepMix's."""
+    findings, lines = [], []
+    settings = product((4, 20), N_VARIABLES, LIMITS, (6000, 24000), (0, 5))
+    for n_sites, best, policy, n_rows, rounds in settings:
+        found = [
+            _one(SEED + s, n_sites, best, policy, n_rows, rounds) for s in range(N_FEDERATIONS)
+        ]
+        known = [each for each in found if each is not None]
+        covered, errors, raw = (np.mean([each[at] for each in known]) for at in range(3))
+        shot = "one shot" if rounds == 0 else f"{rounds} rounds"
+        name = f"{n_sites} sites, ARI {best}, {policy}, {n_rows:,} rows, {shot}"
+        low, high = LIMITS[policy]
+        target = f"{low:.2f} to {high:.2f}"
+        findings.append(Finding(name, target, f"{covered:.3f}", bool(low <= covered <= high)))
+        lines.append(
+            [name, f"{len(found) - len(known)}", f"{covered:.3f}", f"{errors:.4f}", f"{raw:.4f}"]
+        )
+    header = ["federations", "another number of clusters", "coverage", "mean error", "uncorrected"]
+    note = (
+        f"{N_FEDERATIONS} simulated federations each, four clusters of 35 to 15 % with rates of 5 "
+        "to 50 %. *Uncorrected* is the mean error of the raw shares."
+    )
+    return Report([*findings, *_stepmix()], header, lines, note)
+
+
+def _made(seed: int, best: float, n_rows: int) -> Made:
+    rng = np.random.default_rng([seed, int(100 * best), n_rows])
+    P, K = N_VARIABLES[best], len(SHARES)
+    levels, rates = rng.beta(1.0, 3.0, (K, P)), rng.permutation(RATES)
+    labels = rng.choice(K, n_rows, p=SHARES)
+    X = (rng.random((n_rows, P)) < levels[labels]).astype(int)
+    names = [f"v{j}" for j in range(P)]
+    y = (rng.random(n_rows) < rates[labels]).astype(int)
+    return Made(pd.DataFrame(X, columns=names), y, labels, rates)
+
+
+def _one(
+    seed: int, n_sites: int, best: float, policy: str, n_rows: int, rounds: int
+) -> tuple[float, float, float] | None:
+    """Return coverage, mean error, and that of raw shares; None if the clusters are others."""
+    made = _made(seed, best, n_rows)
+    variables = tuple(Variable(name, ("0", "1"), "integer") for name in made.X.columns)
+    study = Study(
+        "rates", Codebook(variables), policy=policy_named(policy), outcomes=("died",), rounds=rounds
+    )
+    table = made.X.assign(died=made.y)
+    tables = {f"site {b:02d}": table.iloc[b::n_sites] for b in range(n_sites)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        federation = merge_sites(study, [fit_site(study, t, s) for s, t in tables.items()])
+        for _ in range(rounds):
+            replies = [reply_site(study, federation.broadcast, t, s) for s, t in tables.items()]
+            federation, _ = federation.step(replies)
+    given = assign(federation.model, made.X)
+    true = _matched(given.labels, made, federation.n_clusters)
+    if true is None:
+        return None
+    found = federation.model.outcome_rates("died")
+    covered = [rate.low <= t <= rate.high for rate, t in zip(found, true, strict=True)]
+    errors = [abs(rate.share - t) for rate, t in zip(found, true, strict=True)]
+    raw = given.probabilities.T @ made.y / given.probabilities.sum(axis=0)
+    return float(np.mean(covered)), float(np.mean(errors)), float(np.abs(raw - true).mean())
+
+
+def _matched(labels: NDArray[np.int64], made: Made, n_clusters: int) -> Floats | None:
+    """Return the true rate of each cluster found; None if they are not the true ones."""
+    shared = np.zeros((n_clusters, len(made.rates)))
+    np.add.at(shared, (labels, made.labels), 1.0)
+    if n_clusters != len(made.rates):
+        return None
+    _, at = linear_sum_assignment(-shared)
+    return made.rates[at] if np.array_equal(shared.argmax(axis=1), at) else None
+
+
+def _stepmix() -> list[Finding]:
+    """Compare with three-step estimates of StepMix on pooled rows, given the number of classes."""
+    far: dict[str, list[float]] = {"BCH": [], "ML": []}
+    for seed in range(10):
+        made = _made(SEED + 5000 + seed, 0.87, 6000)
+        variables = tuple(Variable(name, ("0", "1"), "integer") for name in made.X.columns)
+        study = Study("one", Codebook(variables), policy=policy_named("none"), outcomes=("died",))
+        table = made.X.assign(died=made.y)
+        model = merge_sites(study, [fit_site(study, table, "all")]).model
+        true = _matched(assign(model, made.X).labels, made, model.n_clusters)
+        if true is None:
+            continue
+        ours = np.array([rate.share for rate in model.outcome_rates("died")])
+        for way, apart in far.items():
+            fitted = StepMix(
+                n_components=4, measurement="binary", structural="binary", n_steps=3,
+                correction=way, n_init=5, random_state=seed, progress_bar=0, verbose=0,
+            )  # fmt: skip
+            fitted.fit(made.X, pd.DataFrame({"died": made.y}))
+            theirs = np.asarray(fitted.get_parameters()["structural"]["pis"]).ravel()
+            labels = fitted.predict(made.X, pd.DataFrame({"died": made.y}))
+            shared = np.zeros((4, 4))
+            np.add.at(shared, (labels, assign(model, made.X).labels), 1.0)
+            row, column = linear_sum_assignment(-shared)
+            apart.append(float(np.abs(theirs[row] - ours[column]).max()))
+    return [
+        Finding(
+            f"largest difference from StepMix's three-step {way}, {len(apart)} pooled tables",
+            "0.01", f"{max(apart):.4f}, median {np.median(apart):.4f}", max(apart) <= 0.01,
+        )
+        for way, apart in far.items()
+    ]  # fmt: skip
