@@ -170,10 +170,8 @@ def _linear(
 ) -> _Linear:
     D, products = site.confusion
     (G, K), Q = D.shape, mean.shape[1]
-    V = ((N[:, None, None] * second).reshape(K, -1).T @ products.reshape(K, -1)).reshape(
-        Q + 1, Q + 1, G, G
-    )
-    V = V.transpose(0, 2, 1, 3).reshape((Q + 1) * G, -1)
+    blocks = (N[:, None, None] * second).reshape(K, -1).T @ products.reshape(K, -1)
+    V = blocks.reshape(Q + 1, Q + 1, G, G).transpose(0, 2, 1, 3).reshape((Q + 1) * G, -1)
     V[np.diag_indices_from(V)] += site.variance.T.ravel() + SINGULAR * V.diagonal().max() + 1e-12
     white = np.asarray(np.linalg.inv(np.linalg.cholesky(V)), dtype=np.float64)
     of_means = np.zeros(((Q + 1) * G, K * Q))
