@@ -301,3 +301,10 @@ def test_whatever_stands_in_a_file_is_read_or_refused(section: str, data: st.Dat
             message = str(error)
         assert "\n" not in message
         assert not message or message.startswith(f"file {str(path)!r}")
+
+
+def test_an_unknown_section_is_named_on_one_line() -> None:
+    """Found by fuzzing: a name that is itself the end of a line."""
+    with pytest.raises(DataError) as refused:
+        Study.from_bytes(b'["\\u2028"]\nx = 1\n')
+    assert len(str(refused.value).splitlines()) == 1

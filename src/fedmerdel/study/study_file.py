@@ -115,7 +115,8 @@ def _check_sections(document: Mapping[str, Any], where: str) -> None:
             home = [f"[{name}]" for name, keys in KEYS.items() if section in keys]
             if home and not isinstance(content, (dict, list)):
                 raise DataError(f"{where}: {section!r} stands alone: put it in section {home[0]}")
-            raise DataError(f"{where}: unknown section [{section}]: {_meant(section, tuple(KEYS))}")
+            shown = repr(section)[1:-1]  # what nobody sees is spelled out
+            raise DataError(f"{where}: unknown section [{shown}]: {_meant(section, tuple(KEYS))}")
         if section == "variable":
             if not isinstance(content, list) or not all(isinstance(c, dict) for c in content):
                 raise DataError(f"{where}: write [[variable]], in double brackets, for each one")
