@@ -19,6 +19,7 @@ from stepmix.stepmix import StepMix
 from benchmarks.measure import Finding, Report
 from fedmerdel import (
     Codebook,
+    Outcome,
     Study,
     Variable,
     assign,
@@ -95,7 +96,11 @@ def _one(
     made = _made(seed, best, n_rows)
     variables = tuple(Variable(name, ("0", "1"), "integer") for name in made.X.columns)
     study = Study(
-        "rates", Codebook(variables), policy=policy_named(policy), outcomes=("died",), rounds=rounds
+        "rates",
+        Codebook(variables),
+        policy=policy_named(policy),
+        outcomes=(Outcome("died"),),
+        rounds=rounds,
     )
     table = made.X.assign(died=made.y)
     tables = {f"site {b:02d}": table.iloc[b::n_sites] for b in range(n_sites)}
@@ -132,7 +137,9 @@ def _stepmix() -> list[Finding]:
     for seed in range(10):
         made = _made(SEED + 5000 + seed, 0.87, 6000)
         variables = tuple(Variable(name, ("0", "1"), "integer") for name in made.X.columns)
-        study = Study("one", Codebook(variables), policy=policy_named("none"), outcomes=("died",))
+        study = Study(
+            "one", Codebook(variables), policy=policy_named("none"), outcomes=(Outcome("died"),)
+        )
         table = made.X.assign(died=made.y)
         model = merge_sites(study, [fit_site(study, table, "all")]).model
         true = _matched(assign(model, made.X).labels, made, model.n_clusters)

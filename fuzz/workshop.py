@@ -21,6 +21,7 @@ from fedmerdel import (
     FedMerDel,
     GlobalModel,
     MerDel,
+    Outcome,
     SigningKey,
     Site,
     draft_study,
@@ -196,7 +197,7 @@ def _rows(site: str) -> bytes:
 def _study(table: Path, options: dict[str, Any]) -> Study:
     drafted = draft_study(table, name="fuzz", outcomes=["died"], exclude=["id"])
     return Study(
-        "fuzz", drafted.codebook, outcomes=("died",), max_clusters=4, seed=1, rounds=9,
+        "fuzz", drafted.codebook, outcomes=(Outcome("died"),), max_clusters=4, seed=1, rounds=9,
         labels={"age": "Age band"}, **options,
     )  # fmt: skip
 

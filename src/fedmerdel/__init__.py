@@ -71,10 +71,11 @@ if TYPE_CHECKING:
     from fedmerdel.site.site_file import SiteFile
     from fedmerdel.site.validate_site import validate_site
     from fedmerdel.study.codebook import Codebook, Variable
+    from fedmerdel.study.outcome import Outcome
     from fedmerdel.study.policy import Policy, custom_policy, policy_named
     from fedmerdel.study.study import Study
     from fedmerdel.sums.prior import Prior
-    from fedmerdel.sums.sums import OutcomeCounts, Sums
+    from fedmerdel.sums.sums import Sums
 
 __version__ = "0.1.0"
 
@@ -114,7 +115,7 @@ __all__ = [
     "NotConvergedWarning",
     "OddSiteWarning",
     "OptionError",
-    "OutcomeCounts",
+    "Outcome",
     "OutcomeTest",
     "PairResidual",
     "PairTest",
@@ -245,6 +246,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Codebook",
         "Variable",
     ),
+    "study.outcome": ("Outcome",),
     "study.policy": (
         "Policy",
         "custom_policy",
@@ -252,10 +254,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "study.study": ("Study",),
     "sums.prior": ("Prior",),
-    "sums.sums": (
-        "OutcomeCounts",
-        "Sums",
-    ),
+    "sums.sums": ("Sums",),
 }
 """The modules that names come from, as above; they are imported when a name is first used.
 

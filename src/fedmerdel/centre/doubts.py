@@ -33,6 +33,9 @@ from fedmerdel.sums.sums import Sums
 Z = 1.96
 """Standard errors on both sides of a 95 % interval."""
 
+YES_NO = ("no", "yes")
+"""Cells of an outcome that a site may have coded the wrong way round."""
+
 LEAST_SITES = 3
 """Of two sites that differ nobody can say which is odd."""
 
@@ -208,9 +211,10 @@ def _plain_doubts(summaries: Summaries) -> Iterator[Doubt]:
 
 def _odd_outcomes(summaries: Summaries) -> Iterator[Doubt]:
     """Look for outcomes that are far more or less frequent at one site, as if coded wrongly."""
-    for name in summaries[0].sums.outcomes:
-        totals = [summary.sums.total() for summary in summaries]
-        told = np.array([total.outcomes[name].cells(total.T)[0, :2] for total in totals])
+    for name, cells in summaries[0].tables.items():
+        if tuple(cells) != YES_NO:
+            continue
+        told = np.array([summary.sums.outcomes[name].sum(axis=0) for summary in summaries])
         known = np.flatnonzero(told.sum(axis=1) > 0)
         if len(known) < LEAST_SITES:
             continue

@@ -211,12 +211,14 @@ class Federation(FederationState):
         return describe(replace(self.model, site_shares=self.site_shares))
 
     def outcome_site_tests(self, name: str) -> tuple[SiteTest, ...]:
-        """Test in each cluster whether an outcome of the study is as frequent at all sites."""
-        if name not in self.study.outcomes:
-            raise OptionError(
-                f"name: {name!r} is no outcome of the study, which has {_list(self.study.outcomes)}"
-            )
-        return site_tests(self.counting, name)
+        """Test in each cluster whether an outcome of the study is the same at all sites.
+
+        A name is one of `Study.measures`.
+        """
+        if name not in self.study.measures:
+            known = _list(tuple(self.study.measures))
+            raise OptionError(f"name: {name!r} is no outcome of the study, which has {known}")
+        return site_tests(self.counting, self.study, name)
 
     def report(
         self,

@@ -7,17 +7,35 @@ from typing import NamedTuple
 import numpy as np
 
 from fedmerdel.inference.confusion import Confusion
-from fedmerdel.inference.corrected import SiteSums, corrected, effective_rows
+from fedmerdel.inference.corrected import (
+    Estimate,
+    Moments,
+    SiteSums,
+    corrected,
+    effective_rows,
+    of_cells,
+)
 from fedmerdel.inference.equality import heterogeneity
-from fedmerdel.model.rates import Rate, Rates, rate
+from fedmerdel.inference.measures import (
+    Measure,
+    Measures,
+    by_each_end,
+    level_shares,
+    mean_number,
+    measured,
+    of_numbers,
+    standardised,
+    with_it,
+)
+from fedmerdel.model.rates import Rate, Rates, mean, rate
+from fedmerdel.release.cells import with_missing
 from fedmerdel.release.mechanism import Released
 from fedmerdel.release.summary import SiteSummary
+from fedmerdel.study.outcome import Outcome
+from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.sums import Sums
-
-CELLS = np.array([0, 3])
-"""Of an outcome: rows without it, with it, and unknown."""
 
 NO_ROWS = 0.5
 """A site with fewer true rows in a cluster than this tells nothing of its rate."""
@@ -80,42 +98,58 @@ class Counting(NamedTuple):
     weights: FloatArray
 
 
-def outcome_rates(counting: Counting) -> dict[str, Rates]:
-    """Return the rate of each outcome in each cluster and among all, from all sites."""
-    found = {}
-    for name in counting.sites[0].summary.sums.outcomes:
-        sites = site_sums(counting, name)
-        estimate = corrected(sites, counting.weights)
-        share, variance = estimate.mean[:, 0], np.diag(estimate.covariance)
-        rates = _rates(share, variance, estimate.rows)
-        found[name] = Rates(rates, _overall(sites), estimate.covariance)
+def outcome_rates(counting: Counting, study: Study) -> dict[str, Rates]:
+    """Return each measure of each outcome in each cluster and among all, from all sites."""
+    found: dict[str, Rates] = {}
+    for outcome in study.outcomes:
+        sites = site_sums(counting, outcome.name)
+        how = _How.of(outcome, len(study.tables[outcome.name]), sites)
+        estimate = corrected(sites, counting.weights, how.moments)
+        of_clusters = measured(estimate, how.measure)
+        of_all = measured(_together(sites, how.moments), how.measure)
+        K, known = len(estimate.rows), np.array([sum(site.sums[:, -1].sum() for site in sites)])
+        covariance = of_clusters.covariance * how.width**2
+        for m, name in enumerate(outcome.measures):
+            found[name] = Rates(
+                how.rates(of_clusters, m, estimate.rows),
+                how.rates(of_all, m, known)[0],
+                covariance[m * K : (m + 1) * K],
+                m,
+            )
     return found
 
 
-def rates_at_sites(counting: Counting) -> dict[str, list[tuple[Rate, ...]]]:
-    """Return the rate of each outcome at each site in each cluster; nan where none is known."""
+def rates_at_sites(counting: Counting, study: Study) -> dict[str, list[tuple[Rate, ...]]]:
+    """Return each measure at each site in each cluster; nan where none is known."""
     return {
-        name: [_rates(*each) for each in _at_each(counting, name)]
-        for name in counting.sites[0].summary.sums.outcomes
+        name: [
+            how.rates(found, outcome.measures.index(name), rows)
+            for how, found, rows in _at_each(counting, study, outcome)
+        ]
+        for name, outcome in study.measures.items()
     }
 
 
-def _rates(share: FloatArray, variance: FloatArray, rows: FloatArray) -> tuple[Rate, ...]:
-    sure = effective_rows(share, variance, rows)
-    return tuple(rate(float(each), float(of)) for each, of in zip(share, sure, strict=True))
-
-
-def site_tests(counting: Counting, name: str) -> tuple[SiteTest, ...]:
-    """Test in each cluster whether an outcome is as frequent at all sites."""
-    means, variances, _ = (np.array(part) for part in zip(*_at_each(counting, name), strict=True))
+def site_tests(counting: Counting, study: Study, name: str) -> tuple[SiteTest, ...]:
+    """Test in each cluster whether a measure is the same at all sites."""
+    outcome = study.measures[name]
+    at, each = outcome.measures.index(name), _at_each(counting, study, outcome)
+    means = np.array([found.values[at] for _, found, _ in each])
+    variances = np.array([found.variance[at] for _, found, _ in each])
     return tuple(
         SiteTest(k, *heterogeneity(means[:, k], variances[:, k])) for k in range(means.shape[1])
     )
 
 
 def site_sums(counting: Counting, name: str) -> list[SiteSums]:
-    """Return what each site counted of an outcome, with what its hidden counts stand for."""
-    told = [site.summary.sums.outcomes[name].cells(site.summary.sums.T) for site in counting.sites]
+    """Return what each site counted of an outcome, with what its hidden counts stand for.
+
+    Of each cell but the first; last the rows of which it is known.
+    """
+    told = [
+        with_missing(site.summary.sums.T, site.summary.sums.outcomes[name])
+        for site in counting.sites
+    ]
     cells = told
     for _ in range(2):  # what is known of the clusters comes from the counts of all sites
         shares = _shares(counting, cells, told)
@@ -126,11 +160,58 @@ def site_sums(counting: Counting, name: str) -> list[SiteSums]:
     found = []
     for site, own, first in zip(counting.sites, cells, told, strict=True):
         blurred = site.summary.mechanism.variance(first, site.summary.rest)
-        sums, variance = (np.zeros((len(site.confusion.mean), 2)) for _ in range(2))
+        shape = (len(site.confusion.mean), own.shape[1] - 1)
+        sums, variance = np.zeros(shape), np.zeros(shape)
         for into, part in ((sums, own), (variance, blurred)):
-            np.add.at(into, site.place, np.column_stack([part[:, 1], part[:, :2].sum(axis=1)]))
+            known = part[:, :-1].sum(axis=1)
+            np.add.at(into, site.place, np.column_stack([part[:, 1:-1], known]))
         found.append(SiteSums(site.confusion, sums, variance))
     return found
+
+
+class _How(NamedTuple):
+    """How an outcome's cells are read."""
+
+    measure: Measure
+    moments: Moments
+    range: tuple[float, float] | None
+
+    @classmethod
+    def of(cls, outcome: Outcome, n_cells: int, sites: list[SiteSums]) -> _How:
+        measure = MEASURES[outcome.kind]
+        n_strata = n_cells // len(outcome.cells)
+        if n_strata > 1:
+            sums = np.sum([site.sums.sum(axis=0) for site in sites], axis=0)
+            first = max(sums[-1] - sums[:-1].sum(), 0.0)
+            cells = np.concatenate([[first], sums[:-1]]) / max(sums[-1], 1e-300)
+            measure = standardised(measure, cells.reshape(n_strata, -1))
+        moments = of_numbers(n_strata) if outcome.kind == "number" else of_cells
+        return cls(measure, moments, outcome.range)
+
+    @property
+    def width(self) -> float:
+        """What a measure of 1 stands for."""
+        return 1.0 if self.range is None else self.range[1] - self.range[0]
+
+    def rates(self, found: Measures, m: int, rows: FloatArray) -> tuple[Rate, ...]:
+        """Return a measure of each cluster with its interval."""
+        value, variance = found.values[m], found.variance[m]
+        if self.range is None:
+            share = np.clip(value, 0.0, 1.0)
+            sure = effective_rows(share, variance, rows)
+            return tuple(rate(float(each), float(of)) for each, of in zip(share, sure, strict=True))
+        low = self.range[0]
+        pairs = zip(low + value * self.width, variance * self.width**2, strict=True)
+        return tuple(mean(float(each), float(var), self.range) for each, var in pairs)
+
+
+MEASURES: dict[str, Measure] = {
+    "yes/no": with_it,
+    "levels": level_shares,
+    "number": mean_number,
+    "time": by_each_end,
+}
+"""What is told of each kind of outcome."""
 
 
 def _filled(summary: SiteSummary, told: FloatArray, shares: FloatArray) -> FloatArray:
@@ -138,11 +219,11 @@ def _filled(summary: SiteSummary, told: FloatArray, shares: FloatArray) -> Float
     T = summary.sums.T
     theta = Expectations(np.log(np.maximum(T, 0.5) / T.sum()), np.log(shares))
     released = Released(Sums(T, told, np.zeros_like(T)), summary.rest)
-    return summary.mechanism.expected(released, theta, CELLS).S
+    return summary.mechanism.expected(released, theta, np.array([0, told.shape[1]])).S
 
 
 def _shares(counting: Counting, cells: list[FloatArray], told: list[FloatArray]) -> FloatArray:
-    """Return the share of each cell in each cluster (K, 3), never 0.
+    """Return the share of each cell in each cluster (K, C + 1), never 0.
 
     At first a hidden cell is taken for half of the smallest count.
     """
@@ -154,24 +235,33 @@ def _shares(counting: Counting, cells: list[FloatArray], told: list[FloatArray])
     return np.asarray(sums / sums.sum(axis=1, keepdims=True))
 
 
-def _overall(sites: list[SiteSums]) -> Rate:
-    with_it, total = np.sum([site.sums.sum(axis=0) for site in sites], axis=0)
+def _together(sites: list[SiteSums], moments: Moments) -> Estimate:
+    """Return the shares of the cells among all rows, as of one cluster."""
+    sums = np.sum([site.sums.sum(axis=0) for site in sites], axis=0)
+    total, Q = sums[-1], len(sums) - 1
     if not total > 0:
-        return rate(float("nan"), 0.0)
-    share = float(np.clip(with_it / total, 0.0, 1.0))
+        return Estimate(np.full((1, Q), np.nan), np.zeros((Q, Q)), np.zeros(1))
+    share = np.clip(sums[:-1] / total, 0.0, 1.0)
     # What is hidden in one cluster is told in another: over clusters, totals are rounded once.
     spread = np.sum([site.variance.min(axis=0) for site in sites], axis=0)
-    blurred = max(spread[0] * (1 - 2 * share) + spread[1] * share**2, 0.0) / total**2
-    variance = np.array(share * (1 - share) / total + blurred)
-    return rate(share, float(effective_rows(np.array(share), variance, total)))
+    second = moments(share[None])[0, :Q, :Q]
+    covariance = (second - np.outer(share, share)) / total
+    rounded = np.diag(spread[:-1]) - np.outer(spread[:-1], share) - np.outer(share, spread[:-1])
+    rounded += spread[-1] * np.outer(share, share)
+    rounded[np.diag_indices(Q)] = np.maximum(np.diag(rounded), 0.0)
+    return Estimate(share[None], covariance + rounded / total**2, np.array([total]))
 
 
-def _at_each(counting: Counting, name: str) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
-    """Return rates, variances and rows at each site; nan where it tells nothing of a cluster."""
+def _at_each(
+    counting: Counting, study: Study, outcome: Outcome
+) -> list[tuple[_How, Measures, FloatArray]]:
+    """Return the measures at each site, and its rows in each cluster."""
+    sites = site_sums(counting, outcome.name)
+    how = _How.of(outcome, len(study.tables[outcome.name]), sites)
     found = []
-    for site in site_sums(counting, name):
-        estimate = corrected([site], counting.weights)
-        known = estimate.rows >= NO_ROWS
-        share = np.where(known, estimate.mean[:, 0], np.nan)
-        found.append((share, np.diag(estimate.covariance), estimate.rows))
+    for site in sites:
+        estimate = corrected([site], counting.weights, how.moments)
+        of_clusters = measured(estimate, how.measure)
+        known = np.where(estimate.rows >= NO_ROWS, of_clusters.values, np.nan)
+        found.append((how, of_clusters._replace(values=known), estimate.rows))
     return found

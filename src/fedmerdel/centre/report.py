@@ -84,7 +84,7 @@ def report_page(
 
 def _card_sites(federation: FederationState) -> list[list[dict[str, Any]]]:
     """Return for each cluster its rows, share and outcomes at each site."""
-    rates = rates_at_sites(federation.counting)
+    rates = rates_at_sites(federation.counting, federation.study)
     shares = federation.site_shares
     return [
         [

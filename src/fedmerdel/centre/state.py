@@ -233,7 +233,7 @@ class FederationState:
     @cached_property
     def outcomes(self) -> dict[str, Rates]:
         """How often each outcome of the study occurs in the clusters."""
-        return outcome_rates(self.counting) if self.study.outcomes else {}
+        return outcome_rates(self.counting, self.study) if self.study.outcomes else {}
 
     @cached_property
     def counting(self) -> Counting:

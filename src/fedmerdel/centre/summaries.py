@@ -100,7 +100,7 @@ def check_summary(study: Study, summary: SiteSummary) -> None:
             "site fit with this study file"
         )
     summary.check_signed(study.key_of(summary.site), site)
-    if summary.codebook != study.codebook or set(summary.sums.outcomes) != set(study.outcomes):
+    if summary.codebook != study.codebook or dict(summary.tables) != study.tables:
         raise DataError(
             f"{site}: its summary has other variables or outcomes than its study: let the site "
             "fit again"

@@ -52,7 +52,7 @@ def draft_site(
     names = asked.codebook.names
     screen.print(
         f"Study {asked.name!r} asks for counts of {count(len(names), 'variable')} in clusters, "
-        f"of {count(len(asked.outcomes), 'outcome')} ({', '.join(asked.outcomes) or 'none'}), "
+        f"of {count(len(asked.outcomes), 'outcome')} ({', '.join(asked.measures) or 'none'}), "
         f"under policy {asked.policy}, once and in {count(asked.rounds, 'round')} more."
     )
     screen.print(

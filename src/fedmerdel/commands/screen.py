@@ -87,8 +87,8 @@ def show_check(found: Check, study: Study) -> None:
         )
     for name in found.rare_outcomes:
         screen.print(
-            f"Outcome {name}: fewer than {study.policy.threshold} rows have it, or are known not "
-            f"to. Policy {study.policy.name!r} releases this count as 0 in every cluster."
+            f"Outcome {name}: fewer than {study.policy.threshold} rows are in one of its cells. "
+            f"Policy {study.policy.name!r} releases this count as 0 in every cluster."
         )
 
 
@@ -224,7 +224,8 @@ def _show_cluster(cluster: Cluster, study: Study) -> None:
     by_share = sorted(cluster.sites.items(), key=lambda entry: -entry[1])
     lines = {
         **{
-            name: f"{rate.share:.1%} (95% interval {rate.low:.1%} to {rate.high:.1%})"
+            name: f"{rate.text(rate.share)} (95 % interval {rate.text(rate.low)} to "
+            f"{rate.text(rate.high)})"
             for name, rate in cluster.outcomes.items()
         },
         "more of": _some(marks, 6) if marks else "nothing stands out",

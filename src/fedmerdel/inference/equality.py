@@ -78,6 +78,29 @@ def equality(mean: FloatArray, covariance: FloatArray) -> OutcomeTest:
     return OutcomeTest(statistic, len(C), p_value, tuple(tests[at] for at in order))
 
 
+def joint_equality(means: FloatArray, covariance: FloatArray) -> OutcomeTest:
+    """Test whether each of several numbers is equal in all clusters.
+
+    Parameters
+    ----------
+    means : float64 array (M, K)
+        Each number in each cluster.
+    covariance : float64 array (M * K, M * K)
+        Of these, number by number.
+    """
+    M, K = means.shape
+    known = np.flatnonzero(np.isfinite(means).all(axis=0))
+    if len(known) < 2:
+        return OutcomeTest(0.0, 0, 1.0, ())
+    one = np.zeros((len(known) - 1, K))
+    one[np.arange(len(one)), known[1:]] = 1.0
+    one[:, known[0]] = -1.0
+    C = np.kron(np.eye(M), one)
+    gap = C @ np.where(np.isfinite(means), means, 0.0).ravel()
+    statistic = float(gap @ np.linalg.pinv(C @ covariance @ C.T, hermitian=True) @ gap)
+    return OutcomeTest(statistic, len(C), float(chi2.sf(statistic, len(C))), ())
+
+
 def holm(p_values: FloatArray) -> FloatArray:
     """Return p-values adjusted for their number (Holm, 1979)."""
     order = np.argsort(p_values, kind="stable")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedmerdel.bundles import Files, damaged
 from fedmerdel.errors import DataError, FileError, OptionError
-from fedmerdel.inference.equality import OutcomeTest, equality
+from fedmerdel.inference.equality import OutcomeTest, equality, joint_equality
 from fedmerdel.inference.intervals import Intervals
 from fedmerdel.model.certainty import expected_certainty
 from fedmerdel.model.describe import Cluster, describe, intervals_of
@@ -150,16 +150,38 @@ class GlobalModel(ModelState, Parcel):
         return methods_paragraph(self, sure)
 
     def outcome_rates(self, name: str) -> tuple[Rate, ...]:
-        """Return how often an outcome of the study occurs in each cluster.
+        """Return how often an outcome of the study occurs in each cluster, or its mean there.
 
         Corrected for rows that are taken for rows of another cluster; see `Rate`.
+
+        Parameters
+        ----------
+        name : str
+            One of `Study.measures`: the outcome's name; with several levels
+            ``"smoking: never"``; with time to an event ``"died by 365"``.
         """
         return self._rates(name).clusters
 
     def outcome_test(self, name: str) -> OutcomeTest:
-        """Test whether an outcome is as frequent in all clusters, and which pairs differ."""
+        """Test whether an outcome is the same in all clusters, and which pairs differ.
+
+        Parameters
+        ----------
+        name : str
+            As in `outcome_rates`. The name of an outcome with several levels, or of time to an
+            event, tests all that is told of it at once; pairs are then of no one number.
+        """
+        own = [each for each in self.study.outcomes if each.name == name]
+        if own and own[0].measures != (name,):
+            parts = [self.outcomes[measure] for measure in own[0].measures]
+            # Shares of levels sum to 1: the first says nothing that the others don't.
+            parts = parts[1:] if own[0].kind == "levels" else parts
+            K, kept = self.n_clusters, [each.at for each in parts]
+            columns = np.concatenate([np.arange(m * K, (m + 1) * K) for m in kept])
+            covariance = np.concatenate([each.covariance[:, columns] for each in parts])
+            return joint_equality(np.array([each.means for each in parts]), covariance)
         rates = self._rates(name)
-        return equality(rates.means, rates.covariance)
+        return equality(rates.means, rates.own_covariance)
 
     def _rates(self, name: str) -> Rates:
         if name not in self.outcomes:

@@ -162,7 +162,7 @@ def _check(study: Study, sums: Sums, prior: Prior, fields: dict[str, Any]) -> No
         and chosen.shape == (P,)
         and ((chosen >= 0) & (chosen <= 1)).all()
         and set(fields["selected"]) <= set(study.codebook.names)
-        and set(fields["outcomes"]) == set(study.outcomes)
+        and set(fields["outcomes"]) == set(study.measures)
         and all(len(rates.clusters) == K for rates in fields["outcomes"].values())
         and _checks_fit(fields.get("checks"), study, K)
         and min(sums.T.min(), sums.S.min(), fields["rows"].min()) >= 0

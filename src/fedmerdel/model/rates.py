@@ -1,23 +1,27 @@
-"""How often an outcome occurs in a cluster."""
+"""How often an outcome occurs in a cluster, or its mean there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isnan, nan
+from math import inf, isnan, nan, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv
 
-from fedmerdel.sums.arrays import FloatArray, plain_number, plain_numbers
+from fedmerdel.study.outcome import MOST_CELLS
+from fedmerdel.sums.arrays import FloatArray, plain_number, plain_numbers, plain_whole
 
 INTERVAL = 0.95
 """Posterior probability inside the interval of a rate."""
 
+WIDTH = 1.959964
+"""Standard deviations from the middle to an end of a normal interval of as much."""
+
 
 @dataclass(frozen=True)
 class Rate:
-    """How often an outcome occurs in a cluster: share, and 95 % interval.
+    """How often an outcome occurs in a cluster, or its mean if a number: with 95 % interval.
 
     Rows whose cluster is not sure are counted in several, which pulls the shares of clusters to
     their mean. The share is corrected for this, from how the model takes made-up rows of each
@@ -28,18 +32,41 @@ class Rate:
     Attributes
     ----------
     share : float
-        Rows with the outcome, of those of which it is known; nan if of none.
+        Rows with the outcome, of those of which it is known; nan if of none. Of a number the
+        mean.
     low, high : float
         The interval.
+    range : (float, float) or None
+        Of a number: where it lies. None is a share.
     """
 
     share: float
     low: float
     high: float
+    range: tuple[float, float] | None = None
+
+    def text(self, value: float) -> str:
+        """Return what people read: a share in percent, or a number."""
+        if isnan(value):
+            return "–"
+        return f"{100 * value:.1f} %" if self.range is None else f"{value:.4g}"
+
+    @property
+    def on_axis(self) -> tuple[float, float, float]:
+        """Share and interval on an axis from 0 to 1, which are the ends of the range."""
+        low, high = self.range or (0.0, 1.0)
+        at = [(part - low) / (high - low) for part in (self.share, self.low, self.high)]
+        return at[0], at[1], at[2]
+
+    def tick(self, at: float) -> str:
+        """Return what people read at a place of that axis."""
+        if self.range is None:
+            return f"{100 * at:.3g} %"
+        return f"{self.range[0] + at * (self.range[1] - self.range[0]):.3g}"
 
 
 class Rates(NamedTuple):
-    """An outcome in all clusters.
+    """One measure of an outcome in all clusters: a rate, or a mean.
 
     Attributes
     ----------
@@ -47,18 +74,27 @@ class Rates(NamedTuple):
         In each cluster.
     overall : Rate
         Among all rows.
-    covariance : float64 array (K, K)
-        Of the shares of the clusters.
+    covariance : float64 array (K, M * K)
+        Of the shares of the clusters with those of all M measures of the same outcome.
+    at : int
+        Which of these measures it is.
     """
 
     clusters: tuple[Rate, ...]
     overall: Rate
     covariance: FloatArray
+    at: int = 0
 
     @property
     def means(self) -> FloatArray:
         """The share in each cluster."""
         return np.array([each.share for each in self.clusters])
+
+    @property
+    def own_covariance(self) -> FloatArray:
+        """Of the shares of the clusters among each other: (K, K)."""
+        K = len(self.clusters)
+        return self.covariance[:, self.at * K : (self.at + 1) * K]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists of numbers, None where nothing is known."""
@@ -66,16 +102,30 @@ class Rates(NamedTuple):
             "clusters": [_listed(rate) for rate in self.clusters],
             "all": _listed(self.overall),
             "covariance": self.covariance.tolist(),
+            "at": self.at,
+            "range": None if self.overall.range is None else list(self.overall.range),
         }
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Rates:
         """Read what `to_dict` wrote."""
-        clusters = tuple(_rate(each) for each in content["clusters"])
         covariance = plain_numbers(content["covariance"])
-        if covariance.shape != (len(clusters), len(clusters)) or np.any(np.diag(covariance) < 0):
+        at, told = plain_whole(content["at"]), content["range"]
+        low_high = None
+        if told is not None:
+            low, high = map(plain_number, told)
+            if not -inf < low < high < inf:
+                raise ValueError("no range")
+            low_high = low, high
+        clusters = tuple(_rate(each, low_high) for each in content["clusters"])
+        K = len(clusters)
+        shaped = covariance.ndim == 2 and len(covariance) == K and 0 <= at < MOST_CELLS
+        if not shaped or covariance.shape[1] % K or covariance.shape[1] < (at + 1) * K:
             raise ValueError("no covariance")
-        return cls(clusters, _rate(content["all"]), covariance)
+        found = cls(clusters, _rate(content["all"], low_high), covariance, at)
+        if np.any(np.diag(found.own_covariance) < 0):
+            raise ValueError("no covariance")
+        return found
 
 
 def rate(share: float, rows: float) -> Rate:
@@ -97,14 +147,24 @@ def rate(share: float, rows: float) -> Rate:
     return Rate(share, min(float(low), share), max(float(high), share))
 
 
+def mean(value: float, variance: float, within: tuple[float, float]) -> Rate:
+    """Return the mean of a number with its interval, no wider than where the number lies."""
+    if isnan(value):
+        return Rate(value, *within, within)
+    half = WIDTH * sqrt(max(variance, 0.0))
+    value = min(max(value, within[0]), within[1])
+    return Rate(value, max(value - half, within[0]), min(value + half, within[1]), within)
+
+
 def _listed(rate: Rate) -> list[float | None]:
     return [None if isnan(part) else part for part in (rate.share, rate.low, rate.high)]
 
 
-def _rate(listed: list[float | None]) -> Rate:
+def _rate(listed: list[float | None], within: tuple[float, float] | None) -> Rate:
     share, low, high = (nan if part is None else plain_number(part) for part in listed)
-    if not np.all((np.array([low, high]) >= 0) & (np.array([low, high]) <= 1)):
+    least, most = within or (0.0, 1.0)
+    if not np.all((np.array([low, high]) >= least) & (np.array([low, high]) <= most)):
         raise ValueError("no interval of a share")
-    if not (isnan(share) or 0 <= share <= 1):
+    if not (isnan(share) or least <= share <= most):
         raise ValueError("no share")
-    return Rate(share, low, high)
+    return Rate(share, low, high, within)

@@ -122,7 +122,7 @@ def _facts(model: ModelState, date: str) -> dict[str, str]:
         "Rows": f"{float(model.rows.sum()):,.0f}",
         "Weights": "none" if study.weight is None else f"{study.weight}: rows are sums of these",
         "Variables": f"{len(study.codebook.names)}",
-        "Outcomes": ", ".join(study.outcomes) or "none",
+        "Outcomes": ", ".join(each.name for each in study.outcomes) or "none",
         "Disclosure control": f"{study.policy.name}: {mechanism_for(study.policy).rule}",
         "Prior of the levels": learned,
         "Most clusters of a fit": f"{study.max_clusters}",
@@ -192,7 +192,7 @@ def _heat(model: ModelState, clusters: tuple[Cluster, ...]) -> dict[str, Any]:
     if clusters[0].mean_conditions is not None:
         # None in one is None in all; not measured is nan.
         orders["conditions"] = _falling([c.mean_conditions or 0.0 for c in clusters])
-    for name in model.study.outcomes:
+    for name in model.study.measures:
         orders[f"rate of {name}"] = _falling([c.outcomes[name].share for c in clusters])
     listed = [
         {"number": c.number, "name": names[c.number], "rows": round(c.rows)} for c in clusters

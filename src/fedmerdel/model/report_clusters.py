@@ -82,9 +82,9 @@ def outcomes(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str,
     """Return a chart of each outcome: its rate in every cluster."""
     texts = [model.name(cluster.number) for cluster in clusters]
     found = []
-    for name, (each, overall, _) in model.outcomes.items():
-        rates = [(r.share, r.low, r.high) for r in each]
-        chart = intervals(texts, rates, overall.share, [cluster.rows for cluster in clusters])
+    for name, (each, overall, *_) in model.outcomes.items():
+        sizes = [cluster.rows for cluster in clusters]
+        chart = intervals(texts, [r.on_axis for r in each], overall.on_axis[0], sizes, overall.tick)
         found.append({"name": name, "chart": chart, "overall": overall})
     return found
 

@@ -15,8 +15,6 @@ from fedmerdel.report.colours import CYCLE
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-RATE = ("share", "low", "high")
-
 
 def outcomes(model: Any, outcome: str, ax: Axes | None = None) -> Axes:
     """Draw the rate of an outcome in each cluster, with its 95 % interval.
@@ -29,7 +27,7 @@ def outcomes(model: Any, outcome: str, ax: Axes | None = None) -> Axes:
     model : GlobalModel, Federation or FedMerDel
         A model, a federation or a fitted estimator.
     outcome : str
-        One of the study's outcomes.
+        One of the study's outcomes, as `GlobalModel.outcome_rates` names them.
     ax : matplotlib Axes, optional
         Where to draw; None makes a figure.
 
@@ -39,23 +37,24 @@ def outcomes(model: Any, outcome: str, ax: Axes | None = None) -> Axes:
         A dashed line is the rate of all rows.
     """
     found = global_model(model)
-    if outcome not in found.study.outcomes:
-        known = ", ".join(map(repr, found.study.outcomes)) or "none"
+    if outcome not in found.study.measures:
+        known = ", ".join(map(repr, found.study.measures)) or "none"
         raise OptionError(f"outcome: {outcome!r} is not in the study, which has {known}")
-    each, overall, _ = found.outcomes[outcome]
+    each, overall, *_ = found.outcomes[outcome]
     names = names_of(found)
     ax = axes(ax, 4.0 + text_width(names), LINE * len(names) + 0.7)
     at = np.arange(len(names))
-    share, low, high = (np.array([getattr(rate, end) for rate in each]) for end in RATE)
-    rates = list(zip(share.tolist(), low.tolist(), high.tolist(), strict=True))
-    end = min(1.05 * axis_end(rates, found.sums.T.tolist(), overall.share), 1.0)
+    rates = [rate.on_axis for rate in each]
+    share, low, high = np.array(rates).T
+    middle = overall.on_axis[0]
+    end = min(1.05 * axis_end(rates, found.sums.T.tolist(), middle), 1.0)
     ax.hlines(at, np.minimum(low, end), np.minimum(high, end), color=CYCLE[0], linewidth=1.6)
     # A cluster of which nothing is known has an interval alone; so has one beyond the axis.
     mark: dict[str, Any] = {"color": CYCLE[0], "markeredgewidth": 0, "clip_on": False}
     ax.plot(np.where(share <= end, share, np.nan), at, "o", markersize=4.5, **mark)
-    ax.axvline(overall.share, color=INK, linestyle=(0, (4, 3)), linewidth=0.8, zorder=1)
+    ax.axvline(middle, color=INK, linestyle=(0, (4, 3)), linewidth=0.8, zorder=1)
     ax.annotate(
-        f"all rows: {100 * overall.share:.1f} %", (overall.share, 1.0), (0, 2),
+        f"all rows: {overall.text(overall.share)}", (middle, 1.0), (0, 2),
         xycoords=("data", "axes fraction"), textcoords="offset points", ha="center", va="bottom",
         fontsize=7, color=INK,
     )  # fmt: skip
@@ -66,7 +65,10 @@ def outcomes(model: Any, outcome: str, ax: Axes | None = None) -> Axes:
     lines(ax, names)
     ax.set_xlim(0.0, end)
     percent(ax, "x")
+    if overall.range is not None:
+        ax.xaxis.set_major_formatter(lambda at, _: overall.tick(at))
     ax.grid(axis="x", color="#eceff2", linewidth=0.8)
     ax.set_axisbelow(True)
-    ax.set_xlabel(f"rows with {outcome}, 95 % interval", fontsize=TEXT, **LITERAL)
+    what = "rows with" if overall.range is None else "mean of"
+    ax.set_xlabel(f"{what} {outcome}, 95 % interval", fontsize=TEXT, **LITERAL)
     return ax

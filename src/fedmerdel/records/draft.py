@@ -23,6 +23,7 @@ from fedmerdel.study.codebook import (
     level_number,
     level_text,
 )
+from fedmerdel.study.outcome import Outcome
 from fedmerdel.study.study import Study
 
 MOST_NAMED = 5
@@ -128,7 +129,7 @@ def draft_study(
     return Study(
         _name_of(source) if name is None else name,
         codebook,
-        outcomes=tuple(outcomes),
+        outcomes=tuple(map(Outcome, outcomes)),
         row_id=row_id,
         weight=weight,
         labels=labels,

@@ -31,7 +31,7 @@ def all_cells(sums: Sums, offsets: IntArray) -> FloatArray:
     parts = [sums.T]
     for start, end in pairwise(offsets):
         parts.append(with_missing(sums.T, sums.S[:, start:end]).ravel())
-    parts.extend(counts.cells(sums.T).ravel() for counts in sums.outcomes.values())
+    parts.extend(with_missing(sums.T, cells).ravel() for cells in sums.outcomes.values())
     return np.concatenate(parts)
 
 

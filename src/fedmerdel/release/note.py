@@ -87,8 +87,9 @@ def checkers_note(
             2,
             (
                 "outcomes.csv",
-                "The number of rows of each cluster with an outcome that the study names "
-                "(positive), and for which it is known (observed).",
+                "The number of rows of each cluster in each cell of what the study counts beside "
+                "its variables; a number is in three cells by parts. Rows of which it is not known "
+                "are in none.",
             ),
         )
     if moves:

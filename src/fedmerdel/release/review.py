@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedmerdel.release.cells import missing_counts
+from fedmerdel.release.cells import missing_counts, with_missing
 from fedmerdel.release.check_sheet import BELONGING, sheet_rows
 from fedmerdel.release.note import count_text
 from fedmerdel.release.reply import Reply
@@ -148,7 +148,8 @@ def _cells(summary: SiteSummary) -> list[Cell]:
             cells += [Cell(variable.name, level, k, float(n)) for k, n in enumerate(counts)]
         at += len(variable.levels)
     for name, outcome in summary.sums.outcomes.items():
-        for level, counts in zip(("no", "yes", "(missing)"), outcome.cells(T).T, strict=True):
+        names = (*summary.tables[name], "(missing)")
+        for level, counts in zip(names, with_missing(T, outcome).T, strict=True):
             cells += [Cell(name, level, k, float(n)) for k, n in enumerate(counts)]
     return cells + _check_cells(summary)
 

@@ -6,8 +6,7 @@ names beside the numbers are for people, and are checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from fedmerdel.release.cells import DUST, missing_counts
 from fedmerdel.release.grid import check_names, number_text, read_grid, write_grid
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.sums import OutcomeCounts
 
 COUNTS, OVERLAP, OUTCOMES, HALVES = "counts.csv", "overlap.csv", "outcomes.csv", "halves.csv"
 
@@ -94,30 +92,40 @@ def read_overlap(
     return found, numbers[:, len(single) :].copy()
 
 
-def outcomes_sheet(outcomes: Mapping[str, OutcomeCounts], n_clusters: int) -> str:
-    """Return the counts of each outcome as a sheet."""
+def outcomes_sheet(
+    outcomes: Mapping[str, FloatArray], tables: Mapping[str, Sequence[str]], n_clusters: int
+) -> str:
+    """Return the rows in each cell of each outcome as a sheet.
+
+    Parameters
+    ----------
+    outcomes : mapping of str to float64 array (K, C)
+        Rows in each cell.
+    tables : mapping of str to sequence of str
+        Names of the cells.
+    n_clusters : int
+        Clusters.
+    """
     return write_grid(
         ["outcome", "rows", *cluster_columns(n_clusters)],
         (
-            [name, part, *map(number_text, array)]
-            for name, counts in outcomes.items()
-            for part, array in counts._asdict().items()
+            [name, cell, *map(number_text, array)]
+            for name, cells in tables.items()
+            for cell, array in zip(cells, outcomes[name].T, strict=True)
         ),
     )
 
 
 def read_outcomes(
-    data: bytes | None, outcomes: list[Any], n_clusters: int
-) -> dict[str, OutcomeCounts]:
-    """Return the counts of the outcomes that a document names."""
-    if (data is not None) != bool(outcomes):
+    data: bytes | None, tables: Mapping[str, Sequence[str]], n_clusters: int
+) -> dict[str, FloatArray]:
+    """Return the rows in the cells that a document names."""
+    if (data is not None) != bool(tables):
         raise FileError(f"file {OUTCOMES!r} and the outcomes that are named don't fit: copy again")
     if data is None:
         return {}
     names, numbers = read_grid(OUTCOMES, data, ["outcome", "rows"], cluster_columns(n_clusters))
-    expected = [[name, part] for name in outcomes for part in OutcomeCounts._fields]
-    check_names(OUTCOMES, names, expected)
-    return {
-        name: OutcomeCounts(numbers[2 * i].copy(), numbers[2 * i + 1].copy())
-        for i, name in enumerate(outcomes)
-    }
+    check_names(OUTCOMES, names, [[name, cell] for name, cells in tables.items() for cell in cells])
+    ends = np.cumsum([len(cells) for cells in tables.values()])
+    parts = np.split(numbers, ends[:-1])
+    return {name: part.T.copy() for name, part in zip(tables, parts, strict=True)}

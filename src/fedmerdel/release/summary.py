@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, ClassVar, Self
@@ -33,6 +34,7 @@ from fedmerdel.release.sheets import (
 )
 from fedmerdel.study.codebook import UNSEEN, Codebook, check_seen
 from fedmerdel.study.conditions import condition_levels
+from fedmerdel.study.outcome import MOST_CELLS
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
 from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.sums.arrays import FloatArray
@@ -68,6 +70,8 @@ class SiteSummary(Parcel):
         What disclosure control did.
     codebook : Codebook
         The study's variables and levels.
+    tables : mapping of str to tuple of str
+        Names of the cells of each outcome.
     checks : CheckCounts or None
         Tables of the whole site with which the model is checked, where the study asks for them.
 
@@ -79,7 +83,7 @@ class SiteSummary(Parcel):
 
     NOUN: ClassVar[str] = "summary"
     KIND: ClassVar[str] = "fedmerdel site summary"
-    VERSION: ClassVar[int] = 6
+    VERSION: ClassVar[int] = 7
     DOCUMENT: ClassVar[str] = "summary.json"
     NEEDED: ClassVar[tuple[str, ...]] = (COUNTS, OVERLAP)
     KEEPS: ClassVar[dict[str, str]] = {"site": "another site", "study_hash": "another study"}
@@ -96,7 +100,7 @@ class SiteSummary(Parcel):
         "n_clusters": int,
         "rest": (int, type(None)),
         "selected": (list, type(None)),
-        "outcomes": list,
+        "outcomes": dict,
         "disclosure": dict,
         "codebook": dict,
     }
@@ -111,6 +115,7 @@ class SiteSummary(Parcel):
     selected: tuple[str, ...] | None = None
     account: Account
     codebook: Codebook = field(repr=False)
+    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     checks: CheckCounts | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -165,7 +170,7 @@ class SiteSummary(Parcel):
             OVERLAP: overlap_sheet(self._single(), sums.Q),
         }
         if sums.outcomes:
-            texts[OUTCOMES] = outcomes_sheet(sums.outcomes, n_clusters)
+            texts[OUTCOMES] = outcomes_sheet(sums.outcomes, self.tables, n_clusters)
         if self.checks is not None:
             texts[CHECKS] = checks_sheet(self.codebook, self.checks)
         texts |= self._more_sheets()
@@ -210,12 +215,14 @@ class SiteSummary(Parcel):
         if not 0 < n_clusters <= MOST_COMPONENTS:
             raise FileError(f"file {cls.DOCUMENT!r}: 'n_clusters' is not what it should be")
         check_site_name(document["site"])
-        listed = (*document.values(), account.policy, *document["outcomes"])
+        tables = cls._read_tables(document.pop("outcomes"))
+        named = (text for name, cells in tables.items() for text in (name, *cells))
+        listed = (*document.values(), account.policy, *named)
         if not all(is_seen(text) for text in listed if isinstance(text, str)):
             raise FileError(f"file {cls.DOCUMENT!r}: a text of it {UNSEEN}")
         selected = document.pop("selected")
         T, S = read_counts(COUNTS, files[COUNTS], n_clusters, codebook)
-        outcomes = read_outcomes(files.get(OUTCOMES), document.pop("outcomes"), n_clusters)
+        outcomes = read_outcomes(files.get(OUTCOMES), tables, n_clusters)
         checks = read_checks(files.get(CHECKS), checked, n_clusters, codebook)
         single, Q = read_overlap(files[OVERLAP], cls._single_names(files), n_clusters)
         return cls(
@@ -223,9 +230,19 @@ class SiteSummary(Parcel):
             selected=None if selected is None else tuple(selected),
             account=account,
             codebook=codebook,
+            tables=tables,
             checks=checks,
             **cls._more_fields(document, files, single, codebook),
         )
+
+    @classmethod
+    def _read_tables(cls, content: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+        """Read the names of the cells of each outcome."""
+        for cells in content.values():
+            fits = isinstance(cells, list) and 2 <= len(cells) <= MOST_CELLS
+            if not fits or not all(isinstance(cell, str) for cell in cells):
+                raise FileError(f"file {cls.DOCUMENT!r}: 'outcomes' is not what it should be")
+        return {name: tuple(cells) for name, cells in content.items()}
 
     def _document(self) -> dict[str, Any]:
         names = self.codebook.names
@@ -240,7 +257,7 @@ class SiteSummary(Parcel):
             "n_clusters": self.n_clusters,
             "rest": self.rest,
             "selected": None if self.selected is None else list(self.selected),
-            "outcomes": list(self.sums.outcomes),
+            "outcomes": {name: list(cells) for name, cells in self.tables.items()},
             "disclosure": self.account.to_dict(),
             "codebook": self.codebook.to_dict(),
             **checked,
@@ -294,9 +311,10 @@ class SiteSummary(Parcel):
             "h": (h, (K,)),
             "overlap": (Q, (K, K)),
         }
-        for name, counts in outcomes.items():
-            for part, array in counts._asdict().items():
-                shapes[f"{part} of outcome {name!r}"] = (array, (K,))
+        if set(outcomes) != set(self.tables):
+            return "its outcomes are not those that it names"
+        for name, cells in outcomes.items():
+            shapes[f"outcome {name!r}"] = (cells, (K, len(self.tables[name])))
         wrong = wrong_arrays(shapes)
         if wrong is not None:
             return wrong
@@ -316,9 +334,8 @@ class SiteSummary(Parcel):
                 return f"the levels of {name!r} sum to more than the cluster's rows"
         if self.rest is not None and not (0 <= self.rest < K and T[self.rest] > 0):
             return "the cluster that is what the others leave is none of its clusters"
-        for name, counts in outcomes.items():
-            known = counts.observed
-            if np.any(known > T + slack) or np.any(counts.positive > known + slack):
+        for name, cells in outcomes.items():
+            if np.any(cells.sum(axis=1) > T + slack):
                 return f"outcome {name!r} has more rows than there are"
         if self.checks is None:
             return None

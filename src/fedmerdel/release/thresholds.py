@@ -32,7 +32,7 @@ from fedmerdel.release.tables import (
 from fedmerdel.study.policy import CUSTOM, Policy
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
-from fedmerdel.sums.sums import OutcomeCounts, Sums
+from fedmerdel.sums.sums import Sums
 
 DOUBLINGS = 5
 """Of the step of a histogram, before nothing of it is told."""
@@ -90,10 +90,10 @@ class Thresholds(Mechanism):
             S[:, start:end] = cells[:, :-1]
         outcomes = {}
         for name in sums.outcomes:
-            cells = table(lambda each, name=name: each.outcomes[name].cells(each.T))  # type: ignore[misc]
+            cells = table(lambda each, name=name: with_missing(each.T, each.outcomes[name]))  # type: ignore[misc]
             if cells is None:
                 return None
-            outcomes[name] = OutcomeCounts(cells[:, 1], T - cells[:, 2])
+            outcomes[name] = cells[:, :-1]
         silent = T == 0
         Q, h = overlap_bound(sums.Q, policy), entropy_bound(sums.h, policy)
         Q[silent], Q[:, silent], h[silent] = 0.0, 0.0, 0.0

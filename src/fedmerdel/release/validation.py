@@ -271,7 +271,7 @@ class Validation(Parcel):
             return "the model's shares are none"
         if not 0 < self.model_rows < np.inf:
             return "the model has no rows"
-        if not 0 < self.scored < np.inf:
+        if not 1 <= self.scored < np.inf:
             return "no rows are scored"
         if self.limit is not None and not 0 < self.limit < np.inf:
             return "no row may add to a score"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -189,10 +189,12 @@ def intervals(
     rates: Sequence[tuple[float, float, float]],
     overall: float,
     sizes: Sequence[float],
+    tick: Callable[[float], str],
 ) -> Markup:
     """Return a point and its interval for each line; a dashed line where all rows together are.
 
-    What is longer than the axis (`axis_end`) is cut there, with an arrow.
+    What is longer than the axis (`axis_end`) is cut there, with an arrow. What people read at
+    a place of the axis is what ``tick`` says.
     """
     high, left, wide, foot = 20.0, 230.0, 640.0, 24.0
     most = axis_end(rates, sizes, overall)
@@ -200,19 +202,18 @@ def intervals(
     end = high * len(rates)
     parts = [
         f'<path d="M{left} 0V{end}H{wide - 60}" fill="none" stroke="{FAINT}"/>',
-        f'<text class="tick" x="{left}" y="{end + 16}">0 %</text>',
-        f'<text class="tick" x="{wide - 70}" y="{end + 16}" text-anchor="end">'
-        f"{100 * most:.3g} %</text>",
+        f'<text class="tick" x="{left}" y="{end + 16}">{tick(0.0)}</text>',
+        f'<text class="tick" x="{wide - 70}" y="{end + 16}" text-anchor="end">{tick(most)}</text>',
     ]
     if overall == overall:
         parts.append(
             f'<path d="M{x(overall):.1f} 0V{end}" stroke="{INK}" stroke-dasharray="3 3">'
-            f"<title>all rows: {100 * overall:.1f} %</title></path>"
+            f"<title>all rows: {tick(overall)}</title></path>"
         )
     for at, (text, (share, low, upper)) in enumerate(zip(texts, rates, strict=True)):
         y = at * high + high / 2
-        known = f"{100 * share:.1f} %" if share == share else "not known"
-        told = f"{text}: {known} ({100 * low:.1f} to {100 * upper:.1f} %)"
+        known = tick(share) if share == share else "not known"
+        told = f"{text}: {known} ({tick(low)} to {tick(upper)})"
         parts.append(
             f'<g data-cluster="{at}"><title>{escape(told)}</title>'
             f'<text x="{left - 8}" y="{y + 4:.0f}" text-anchor="end" data-name="{at}">'

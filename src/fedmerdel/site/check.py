@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError
 from fedmerdel.fitting.passes import Workers, count_together
+from fedmerdel.site.outcome_rows import site_outcomes
 from fedmerdel.site.site_table import (
     check_one_row_each,
     open_site_table,
-    site_outcomes,
     site_weights,
     study_rows,
 )
@@ -63,7 +63,9 @@ def check_site(study: Study, table: Any) -> Check:
     """Rehearse a fit on a site's table without fitting or writing anything."""
     opened = open_site_table(table)
     names = study.codebook.names
-    known = {*names, *study.outcomes, study.row_id, study.weight}
+    asked = (column for outcome in study.outcomes for column in outcome.columns)
+    beside = (*asked, *(covariate.name for covariate in study.covariates))
+    known = {*names, *beside, study.row_id, study.weight}
     found = (*opened.table.names, *opened.unreadable)
     ignored = tuple(name for name in found if name not in known) if opened.table.named else ()
     problems = []
@@ -109,9 +111,7 @@ def check_site(study: Study, table: Any) -> Check:
             f"{study.policy.name!r} asks of a cluster"
         )
     rare_outcomes = tuple(
-        name
-        for name, values in outcomes.items()
-        if _hidden(np.array([(values == 0).sum(), (values == 1).sum()]), study.policy).any()
+        name for name, cells in outcomes.items() if _hidden(cells.sum(axis=0), study.policy).any()
     )
     return Check(
         tuple(problems),

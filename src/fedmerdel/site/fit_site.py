@@ -20,12 +20,12 @@ from fedmerdel.release.protection import protect
 from fedmerdel.release.summary import SiteSummary, selected_names
 from fedmerdel.site.check_rows import study_checks
 from fedmerdel.site.local_fit import LocalFit, count_fit, fit_in_batches
+from fedmerdel.site.outcome_rows import site_outcomes
 from fedmerdel.site.people import count_outcomes, count_people
 from fedmerdel.site.release import Release, summary_fields
 from fedmerdel.site.site_table import (
     check_one_row_each,
     open_site_table,
-    site_outcomes,
     site_weights,
     study_rows,
 )
@@ -139,8 +139,8 @@ def release_fit(
         Its clusters.
     rows : PackedRows
         Its rows.
-    outcomes : dict of str to float64 array (N,)
-        Each outcome of each row: 1, 0 or nan.
+    outcomes : dict of str to float64 array (N, C)
+        The share of each row in each cell of each outcome.
     workers : Workers
         The threads to work with.
     """

@@ -7,7 +7,6 @@ import numpy as np
 from fedmerdel.fitting.passes import (
     Workers,
     count_together,
-    expect_and_count,
     label_rows,
     responsibilities,
 )
@@ -15,7 +14,7 @@ from fedmerdel.records.packing import PackedRows
 from fedmerdel.release.mechanism import People
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.expectations import Expectations
-from fedmerdel.sums.sums import OutcomeCounts, Sums
+from fedmerdel.sums.sums import Sums
 
 LEAST_SHARE = 0.1
 """A row stands behind a cluster's sums if it belongs to the cluster by this much."""
@@ -34,7 +33,7 @@ def count_people(
     in each: a sum of many small shares is no small group.
     """
     T, S = np.zeros(theta.n_clusters), np.zeros_like(theta.log_levels)
-    named = {name: OutcomeCounts(T.copy(), T.copy()) for name in outcomes}
+    named = {name: np.zeros((len(T), shares.shape[1])) for name, shares in outcomes.items()}
     for start in range(0, rows.n_rows, PEOPLE_ROWS):
         at = np.arange(start, min(start + PEOPLE_ROWS, rows.n_rows))
         part = rows.take(at)
@@ -45,40 +44,48 @@ def count_people(
             found = count_together(people, workers)
             T[k] += found.T[0]
             S[k] += found.S[0]
-            for name, values in outcomes.items():
-                named[name].positive[k] += np.sum(behind[:, k] & (values[at] == 1))
-                named[name].observed[k] += np.sum(behind[:, k] & ~np.isnan(values[at]))
+        for name, cells in outcomes.items():
+            named[name] += behind.astype(np.float64).T @ _stands_behind(cells[at])
     labels = label_rows(rows, theta, workers)[rows.weights > 0]
     own = np.bincount(labels, minlength=theta.n_clusters).astype(np.float64)
     return People(
         Sums(T, S, np.zeros_like(T), outcomes=named),
         own,
         count_all(rows, outcomes, workers),
-        count_all(rows._replace(weights=(rows.weights > 0).astype(np.float64)), outcomes, workers),
+        count_all(
+            rows._replace(weights=(rows.weights > 0).astype(np.float64)),
+            {name: _stands_behind(cells) for name, cells in outcomes.items()},
+            workers,
+        ),
     )
 
 
 def count_all(rows: PackedRows, outcomes: dict[str, FloatArray], workers: Workers) -> Sums:
     """Return the sums of all rows as one cluster: they depend on the table alone."""
     found = count_together(rows, workers)
-    named = {
-        name: OutcomeCounts(
-            *(np.array([rows.weights[at].sum()]) for at in (values == 1, ~np.isnan(values)))
-        )
-        for name, values in outcomes.items()
-    }
+    named = {name: _sums(rows.weights[:, None], cells) for name, cells in outcomes.items()}
     return Sums(found.T, found.S, np.zeros(1), outcomes=named)
 
 
 def count_outcomes(
     rows: PackedRows, theta: Expectations, outcomes: dict[str, FloatArray], workers: Workers
-) -> dict[str, OutcomeCounts]:
-    """Sum the shares of the rows with each outcome, and of those where it is known."""
-    found = {}
-    for name, values in outcomes.items():
-        sums = []
-        for counted in (values == 1, ~np.isnan(values)):
-            part = rows._replace(weights=np.where(counted, rows.weights, 0.0))
-            sums.append(expect_and_count(part, theta, workers).T)
-        found[name] = OutcomeCounts(*sums)
+) -> dict[str, FloatArray]:
+    """Sum the shares of the rows in each cell of each outcome: (K, C)."""
+    found = {n: np.zeros((theta.n_clusters, cells.shape[1])) for n, cells in outcomes.items()}
+    for start in range(0, rows.n_rows if outcomes else 0, PEOPLE_ROWS):
+        at = np.arange(start, min(start + PEOPLE_ROWS, rows.n_rows))
+        part = rows.take(at)
+        shares = responsibilities(part, theta, workers) * part.weights[:, None]
+        for name, cells in outcomes.items():
+            found[name] += _sums(shares, cells[at])
     return found
+
+
+def _sums(shares: FloatArray, cells: FloatArray) -> FloatArray:
+    # Not a product of matrices: its sums may depend on the number of threads.
+    return np.asarray(np.einsum("nk,nc->kc", shares, cells))
+
+
+def _stands_behind(cells: FloatArray) -> FloatArray:
+    """Return 1 where a row belongs to a cell by a tenth at least."""
+    return (cells >= LEAST_SHARE).astype(np.float64)

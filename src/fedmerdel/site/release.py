@@ -59,5 +59,6 @@ def summary_fields(
         "selected": selected,
         "account": protected.account,
         "codebook": study.codebook,
+        "tables": study.tables,
         "checks": protected.checks,
     }

@@ -19,12 +19,12 @@ from fedmerdel.release.protection import protect
 from fedmerdel.release.reply import Reply
 from fedmerdel.site.check_rows import study_checks
 from fedmerdel.site.local_fit import count_clusters
+from fedmerdel.site.outcome_rows import site_outcomes
 from fedmerdel.site.people import count_outcomes, count_people
 from fedmerdel.site.release import Release, summary_fields
 from fedmerdel.site.site_table import (
     check_one_row_each,
     open_site_table,
-    site_outcomes,
     site_weights,
     study_rows,
 )

@@ -1,4 +1,4 @@
-"""A site's table as its study reads it: rows, and outcomes beside them."""
+"""A site's table as its study reads it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError, OptionError
-from fedmerdel.records.columns import Table
 from fedmerdel.records.encode import encode
 from fedmerdel.records.frames import date_texts
 from fedmerdel.records.missing import check_complete
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.records.tables import Readable, open_readable
 from fedmerdel.records.weights import column_weights
-from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.study import Study
-from fedmerdel.sums.arrays import FloatArray
-
-YES_NO = (
-    *(("0", "1"), ("false", "true"), ("no", "yes"), ("No", "Yes"), ("NO", "YES")),
-    *(("N", "Y"), ("n", "y")),
-)
-"""Spellings of an outcome, without it first."""
 
 
 def open_site_table(source: Any) -> Readable:
@@ -57,12 +48,6 @@ def site_weights(study: Study, source: Any, given: Any = None) -> Any:
             f"sample_weight: the study takes weights from column {study.weight!r}: leave it out"
         )
     return column_weights(open_site_table(source).select([study.weight]), study.weight)
-
-
-def site_outcomes(study: Study, source: Any) -> dict[str, FloatArray]:
-    """Return each outcome of each row: 1, 0, or NaN where it is not known."""
-    opened = open_site_table(source)
-    return {name: _outcome(opened.select([name]), name) for name in study.outcomes}
 
 
 def check_one_row_each(study: Study, source: Any) -> None:
@@ -100,19 +85,3 @@ def row_ids(study: Study, source: Any) -> NDArray[Any] | None:
         ids = ids.astype(object)
         ids[column.missing] = None
     return ids
-
-
-def _outcome(column: Table, name: str) -> FloatArray:
-    """Read a yes/no column of whatever kind as 1, 0 and NaN."""
-    for levels in YES_NO:
-        codebook = Codebook((Variable(name, levels, "text"),))
-        try:
-            rows = encode(column, codebook)
-        except DataError:
-            continue
-        values = rows.codes[:, 0].astype(np.float64)
-        values[values > 1] = np.nan
-        return values
-    raise DataError(
-        f"{column.prefix}outcome {name!r} is not yes or no: make it 0/1, true/false, no/yes or N/Y"
-    )

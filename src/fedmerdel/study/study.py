@@ -13,8 +13,23 @@ from typing import Any, Literal, get_args
 
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.files import check_earlier, check_place, write_text
-from fedmerdel.study.codebook import UNSEEN, Codebook, Missing, check_no_missing_level, check_seen
+from fedmerdel.study.codebook import (
+    UNSEEN,
+    Codebook,
+    Missing,
+    Variable,
+    check_no_missing_level,
+    check_seen,
+)
 from fedmerdel.study.level_prior import checked_alpha, checked_prior, chosen_way
+from fedmerdel.study.outcome import (
+    COVARIATES,
+    Outcome,
+    checked_covariates,
+    checked_outcomes,
+    patterns,
+    stratified,
+)
 from fedmerdel.study.pairs import check_paired, paired_names
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
 from fedmerdel.study.site_keys import checked_keys
@@ -84,8 +99,12 @@ class Study:
     check_pairs : sequence of str, default=()
         Variables of which each two are told then. Empty takes all, or as many as make 20,000
         cells, in the order of the codebook.
-    outcomes : sequence of str, default=()
-        Columns counted in each cluster, but not used to find the clusters.
+    outcomes : sequence of str or Outcome, default=()
+        What is counted in each cluster, but not used to find the clusters. A name alone is a
+        yes/no column. Kept as `Outcome`.
+    covariates : sequence of Variable, or mappings with name and levels, default=()
+        What membership of the clusters may depend on, such as age and sex: their patterns are
+        counted in each cluster, for a regression at the centre. They don't help to find clusters.
     row_id : str or None, default=None
         Column that says which row is which. It never leaves a site.
     weight : str or None, default=None
@@ -126,7 +145,8 @@ class Study:
     site_shares: bool = False
     checks: bool = False
     check_pairs: tuple[str, ...] = ()
-    outcomes: tuple[str, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    covariates: tuple[Variable, ...] = ()
     row_id: str | None = None
     weight: str | None = None
     labels: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
@@ -162,7 +182,8 @@ class Study:
                 "policy: it is not the one of this name: use policy_named, or custom_policy for "
                 "numbers of your own"
             )
-        self._set("outcomes", _names("outcomes", self.outcomes))
+        self._set("outcomes", checked_outcomes(self.outcomes))
+        self._set("covariates", checked_covariates(self.covariates))
         self._set("check_pairs", _names("check_pairs", self.check_pairs))
         check_paired(self.codebook, self.checks, self.check_pairs)
         for field in ("row_id", "weight"):
@@ -196,13 +217,15 @@ class Study:
             "policy": [self.policy.name, self.policy.threshold, self.policy.rounding],
             "rounds": self.rounds,
             "site_shares": self.site_shares,
-            "outcomes": list(self.outcomes),
+            "outcomes": [outcome.entry for outcome in self.outcomes],
             "missing": self.missing,
             "weight": self.weight,
             "seed": self.seed,
         }
         if self.checks:
             content["checks"] = list(self.checked)
+        if self.covariates:
+            content["covariates"] = [[each.name, list(each.levels)] for each in self.covariates]
         if self.site_keys:  # without keys, a study has the hash that it had before there were any
             content["keys"] = [self.centre_key, dict(self.site_keys)]
         # ASCII and sorted, with Python's shortest text of each float: the same anywhere.
@@ -218,6 +241,24 @@ class Study:
     def checked(self) -> tuple[str, ...]:
         """Variables of which each two are told, where the study asks for checks."""
         return paired_names(self.codebook, self.check_pairs) if self.checks else ()
+
+    @cached_property
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        """What is counted in each cluster beside the variables: names of the cells of each."""
+        found = {each.name: stratified(each, self.strata(each)) for each in self.outcomes}
+        if self.covariates:
+            found[COVARIATES] = patterns(self.covariates)
+        return found
+
+    @property
+    def measures(self) -> dict[str, Outcome]:
+        """The outcome of each rate or mean that the model tells of a cluster, by its name."""
+        return {name: outcome for outcome in self.outcomes for name in outcome.measures}
+
+    def strata(self, outcome: Outcome) -> tuple[Variable, ...]:
+        """Return the variables and covariates by which the rows of an outcome are told apart."""
+        known = {each.name: each for each in (*self.codebook.variables, *self.covariates)}
+        return tuple(known[name] for name in outcome.strata)
 
     def label(self, variable: str) -> str:
         """Return what people call a variable: its label, or its name if it has none."""
@@ -311,23 +352,43 @@ class Study:
 
     def _check_columns(self) -> None:
         variables = set(self.codebook.names)
-        for outcome in self.outcomes:
-            if outcome in variables:
+        asked = [column for outcome in self.outcomes for column in outcome.columns]
+        covariates = {each.name for each in self.covariates}
+        for column in asked:
+            if column in variables:
                 raise DataError(
-                    f"outcome {outcome!r} is a variable too: an outcome may not help to find the "
+                    f"outcome {column!r} is a variable too: an outcome may not help to find the "
                     "clusters, so take it out of one of the two"
                 )
-        for field, column in (("row_id", self.row_id), ("weight", self.weight)):
-            for names, noun in ((variables, "a variable"), (self.outcomes, "an outcome")):
-                if column in names:
-                    raise DataError(f"{field} {column!r} is {noun} too: take it out of one of both")
+        for name in covariates & variables:
+            raise DataError(
+                f"covariate {name!r} is a variable too: a variable helps to find the clusters, so "
+                "take it out of one of the two"
+            )
+        for outcome in self.outcomes:
+            for name in outcome.strata:
+                if name not in variables | covariates:
+                    raise DataError(
+                        f"outcome {outcome.name!r}: stratum {name!r} is no variable or covariate"
+                    )
+        _ = self.tables  # refuses more cells than may be told
+        for field, beside in (("row_id", self.row_id), ("weight", self.weight)):
+            for names, noun in (
+                (variables, "a variable"),
+                (asked, "an outcome"),
+                (covariates, "a covariate"),
+            ):
+                if beside in names:
+                    raise DataError(f"{field} {beside!r} is {noun} too: take it out of one of both")
         if self.weight is not None and self.weight == self.row_id:
             raise DataError(f"weight {self.weight!r} is the row_id too: take it out of one of both")
 
     def _check_characters(self) -> None:
         texts = [("name", self.name), ("policy", self.policy.source)]
         texts += [("row_id", self.row_id or ""), ("weight", self.weight or "")]
-        texts += [("outcomes", outcome) for outcome in self.outcomes]
+        texts += [("outcomes", column) for each in self.outcomes for column in each.columns]
+        texts += [("outcomes", cell) for cells in self.tables.values() for cell in cells]
+        texts += [("covariates", each.name) for each in self.covariates]
         texts += [("labels", label) for label in dict(self.labels).values()]
         texts += [("site_keys", site) for site in dict(self.site_keys)]
         columns = [text for v in self.codebook.variables for text in (v.name, *v.levels)]

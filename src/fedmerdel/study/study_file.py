@@ -33,7 +33,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         *("policy", "threshold", "rounding", "source"),
         *("rounds", "site_shares", "checks", "check_pairs"),
     ),
-    "table": ("row_id", "weight", "outcomes"),
+    "table": ("row_id", "weight", "outcomes", "covariates"),
     "keys": ("centre", "sites"),
     "variable": ("name", "label", "kind", "levels"),
 }

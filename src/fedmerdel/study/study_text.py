@@ -79,7 +79,16 @@ _WORDS: dict[str, str] = {
     "weight": (
         "Column of row weights, such as survey weights; all sites have it. Leave out if none."
     ),
-    "outcomes": "Columns counted in each cluster, such as death, not used to find it.",
+    "outcomes": (
+        "Columns counted in each cluster, not used to find it: a yes/no column by its name, such "
+        'as "death", or { name = "smoking", levels = ["never", "former", "now"] }, { name = '
+        '"stay", range = [0, 30] } for a mean, { name = "days", event = "died", ends = [30, 365] } '
+        'for time to event; strata = ["sex"] standardises.'
+    ),
+    "covariates": (
+        'What membership of the clusters may depend on, such as { name = "sex", levels = ["F", '
+        '"M"] }; counted, not used to find clusters. Usual: [].'
+    ),
     "centre": (
         "Public key of the centre, as `fedmerdel key` shows it. With keys, nothing is taken that "
         "is not signed by who made it. Leave out if none."
@@ -116,6 +125,10 @@ def study_text(codebook: Codebook, policy: Policy, fields: Mapping[str, Any]) ->
         "format": FORMAT,
         "laps": laps,
         "prior": _by_variable(fields["prior"], codebook),
+        "outcomes": [outcome.entry for outcome in fields["outcomes"]],
+        "covariates": [
+            {"name": each.name, "levels": list(each.values)} for each in fields["covariates"]
+        ],
         "centre": fields["centre_key"],
         "sites": fields["site_keys"],
     }
@@ -169,6 +182,8 @@ def _written(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return repr(value)
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_written(each)}' for key, each in value.items())} }}"
     return f"[{', '.join(_written(entry) for entry in value)}]"
 
 

@@ -17,26 +17,6 @@ NOT_COUNTED: FloatArray = np.empty((0, 0))
 """The overlaps of sums that nobody has counted overlaps of."""
 
 
-class OutcomeCounts(NamedTuple):
-    """Rows of each cluster that have an outcome, and of which it is known whether they do.
-
-    Attributes
-    ----------
-    positive : float64 array (K,)
-        Rows with the outcome.
-    observed : float64 array (K,)
-        Rows for which the outcome is known.
-    """
-
-    positive: FloatArray
-    observed: FloatArray
-
-    def cells(self, T: FloatArray) -> FloatArray:
-        """Return the three cells that a cluster's rows fall into: without, with, unknown."""
-        negative = self.observed - self.positive
-        return np.stack([negative, self.positive, T - self.observed], axis=1).clip(min=0.0)
-
-
 class Sums(NamedTuple):
     """Sums over the rows, for each of K clusters. Additive over rows and over sites.
 
@@ -51,15 +31,16 @@ class Sums(NamedTuple):
     Q : float64 array (K, K)
         ``sum_n w_n g(r_na, r_nb)``, how much two clusters overlap, symmetric with 0 on its
         diagonal; of no size where it was not counted.
-    outcomes : mapping of str to OutcomeCounts
-        For each named outcome.
+    outcomes : mapping of str to float64 array (K, C)
+        Rows in each of the C cells of what is counted beside the variables; rows of which
+        nothing is known are in none.
     """
 
     T: FloatArray
     S: FloatArray
     h: FloatArray
     Q: FloatArray = NOT_COUNTED
-    outcomes: Mapping[str, OutcomeCounts] = {}
+    outcomes: Mapping[str, FloatArray] = {}
 
     @property
     def n_clusters(self) -> int:
@@ -73,10 +54,7 @@ class Sums(NamedTuple):
             self.S[clusters],
             self.h[clusters],
             self.Q[np.ix_(clusters, clusters)] if len(self.Q) else self.Q,
-            {
-                name: OutcomeCounts(counts.positive[clusters], counts.observed[clusters])
-                for name, counts in self.outcomes.items()
-            },
+            {name: cells[clusters] for name, cells in self.outcomes.items()},
         )
 
     def total(self) -> Sums:
@@ -86,8 +64,7 @@ class Sums(NamedTuple):
             self.S.sum(axis=0, keepdims=True),
             np.zeros(1),
             outcomes={
-                name: OutcomeCounts(*(part.sum(keepdims=True) for part in counts))
-                for name, counts in self.outcomes.items()
+                name: cells.sum(axis=0, keepdims=True) for name, cells in self.outcomes.items()
             },
         )
 
