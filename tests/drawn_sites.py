@@ -15,8 +15,9 @@ from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.protection import Protected, protect
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 from fedmerdel.sums.prior import Prior, uniform_prior
-from fedmerdel.sums.sums import OutcomeCounts, Sums
+from fedmerdel.sums.sums import Sums
 from tests.federations import everyone
+from tests.outcome_cells import yes_no
 
 ACTIVE = [POLICIES[name] for name in ("opensafely", "ons", "datashield", "pcornet")]
 ACTIVE += [custom_policy(6, 5), custom_policy(0, 5), custom_policy(7, 3), custom_policy(1)]
@@ -52,8 +53,8 @@ def site_of(X: np.ndarray, death: np.ndarray, r: np.ndarray, n_levels: np.ndarra
             [weights.T @ (X[:, j] == v) for j, L in enumerate(n_levels) for v in range(L)]
         )
 
-    def outcome(weights: np.ndarray) -> dict[str, OutcomeCounts]:
-        return {"death": OutcomeCounts(weights.T @ (death == 1), weights.T @ (death >= 0))}
+    def outcome(weights: np.ndarray) -> dict[str, np.ndarray]:
+        return {"death": yes_no(weights.T @ (death == 1), weights.T @ (death >= 0))}
 
     g = [[(xlogy(a + b, a + b) - xlogy(a, a) - xlogy(b, b)).sum() for b in r.T] for a in r.T]
     Q = np.array(g)

@@ -27,7 +27,7 @@ from fedmerdel.sums.learning import Learned
 from fedmerdel.sums.merging import LocalClusters, Merging, local_clusters
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.search import search_groups
-from fedmerdel.sums.sums import OutcomeCounts, Sums
+from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.reference import (
     Dense,
@@ -133,7 +133,7 @@ def summary_of(
     study: Study,
     site: str,
     sums: Sums,
-    outcomes: dict[str, OutcomeCounts] | None = None,
+    outcomes: dict[str, np.ndarray] | None = None,
     selected: tuple[str, ...] | None = None,
 ) -> SiteSummary:
     """What a site with these sums would send; overlaps are none where none are given."""

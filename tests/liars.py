@@ -20,8 +20,9 @@ from fedmerdel import (
 )
 from fedmerdel.centre.federation import merge_trusted
 from fedmerdel.study.policy import POLICIES
-from fedmerdel.sums.sums import OutcomeCounts, Sums
+from fedmerdel.sums.sums import Sums
 from tests.federations import made_study, summary_of
+from tests.outcome_cells import yes_no
 
 LIAR = "site 00"
 LEAST_ROWS = 60
@@ -186,7 +187,7 @@ def dying(rows: np.ndarray, died: np.ndarray, policy: str = "none") -> Federatio
     sent = []
     for b, (n, each) in enumerate(zip(rows, died, strict=True)):
         S = n / 2 + np.array([[-b, b, b, -b]])  # no two are copies
-        known = OutcomeCounts(*np.array([[0.0], [0.0]] if np.isnan(each) else [[each], [n]]))
+        known = yes_no(*np.array([[0.0], [0.0]] if np.isnan(each) else [[each], [n]]))
         sums = Sums(np.array([n]), S, np.zeros(1))
         sent.append(summary_of(study, f"site {b:02d}", sums, {"died": known}))
     return merge_trusted(study, sent, "auto", "correlation")

@@ -16,8 +16,9 @@ from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.study.study import Study
-from fedmerdel.sums.sums import OutcomeCounts, Sums
+from fedmerdel.sums.sums import Sums
 from tests.federations import evenly_shared, summary_of
+from tests.outcome_cells import yes_no
 from tests.page_tree import Element, parsed
 from tests.round_trips import made as made_rows
 from tests.round_trips import play
@@ -77,7 +78,7 @@ def made_federation(
         for name, rate in zip(outcomes, rates, strict=True):
             observed = rng.binomial(T, 0.9)
             positive = rng.binomial(observed, rate[own])
-            told[name] = OutcomeCounts(positive.astype(float), observed.astype(float))
+            told[name] = yes_no(positive.astype(float), observed.astype(float))
         votes = None
         if study.variable_selection:
             votes = tuple(name for name in codebook.names if rng.random() < 0.9)

@@ -14,8 +14,8 @@ import pytest
 
 from fedmerdel import Federation, merge_sites
 from fedmerdel.errors import FedMerDelError
-from fedmerdel.sums.sums import OutcomeCounts
 from tests.federations import binary, made_study, summary_of
+from tests.outcome_cells import yes_no
 
 
 def assert_same(one: Federation, other: Federation) -> None:
@@ -63,7 +63,7 @@ def made(*sites: str, seed: int = 1) -> Federation:
     """Sites with clusters of two kinds, each a row more in both than the last; deaths counted."""
     study = made_study(np.full(16, 2), outcomes=("death",), seed=seed)
     one, two = [0.9, 0.9, 0.1, 0.1] * 4, [0.1, 0.1, 0.9, 0.8] * 4
-    deaths = {"death": OutcomeCounts(np.array([3.0, 20.0]), np.array([30.0, 60.0]))}
+    deaths = {"death": yes_no(np.array([3.0, 20.0]), np.array([30.0, 60.0]))}
     sent = [
         summary_of(study, site, binary([one, two], [33.3 + b, 61.7 + b]), deaths)
         for b, site in enumerate(sites or ("hull", "leeds"))

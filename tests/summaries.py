@@ -12,8 +12,9 @@ from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.sums.prior import uniform_prior
-from fedmerdel.sums.sums import OutcomeCounts, Sums
+from fedmerdel.sums.sums import Sums
 from tests.federations import evenly_shared, everyone
+from tests.outcome_cells import yes_no
 
 FILES = ["README.txt", "counts.csv", "overlap.csv", "summary.json"]
 
@@ -38,7 +39,7 @@ def make(
         shares = rng.dirichlet(np.ones(L + 1), n_clusters) * np.append(np.ones(L), missing)
         parts.append((shares / shares.sum(axis=1, keepdims=True))[:, :L] * T[:, None])
     S = np.concatenate(parts, axis=1)
-    counts = {name: OutcomeCounts(T * rng.uniform(0, 0.2), T * 0.9) for name in outcomes}
+    counts = {name: yes_no(T * rng.uniform(0, 0.2), T * 0.9) for name in outcomes}
     prior = uniform_prior(codebook.n_levels, 0.01, 20)
     sums = Sums(T, S, *evenly_shared(n_clusters, 20.0, rng), counts)
     out = protect(sums, everyone(sums), prior, POLICIES[policy])

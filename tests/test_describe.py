@@ -17,8 +17,8 @@ from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.study.study import Study
-from fedmerdel.sums.sums import OutcomeCounts
 from tests.federations import summary_of
+from tests.outcome_cells import yes_no
 from tests.reference import Dense, hard, m_step, statistics_from
 
 # Two clusters; hull has only the second. Shares of yes for three conditions, ages 0 to 2.
@@ -68,8 +68,8 @@ def federation(rows: Rows) -> Federation:
             for chosen in (rows.death[at] == 1, rows.death[at] >= 0)
         )
         counts = {
-            "death": OutcomeCounts(positive, observed),
-            "fall": OutcomeCounts(np.zeros(K), np.zeros(K)),
+            "death": yes_no(positive, observed),
+            "fall": yes_no(np.zeros(K), np.zeros(K)),
         }
         stats = statistics_from(m_step(table, hard(label, K)))
         summaries.append(summary_of(study, site, stats, counts))

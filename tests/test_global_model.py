@@ -19,7 +19,6 @@ from fedmerdel import (
     Federation,
     FileError,
     GlobalModel,
-    OutcomeCounts,
     SiteSummary,
     Study,
     Sums,
@@ -28,8 +27,10 @@ from fedmerdel import (
     score_samples,
 )
 from fedmerdel.bundles import pack
+from fedmerdel.release.cells import with_missing
 from fedmerdel.study.policy import POLICIES
 from tests.federations import made_study, summary_of
+from tests.outcome_cells import yes_no
 from tests.parcels import TABLES, sent
 from tests.round_trips import play
 from tests.stored import assert_identical, content, refused
@@ -65,7 +66,7 @@ def distinct(study: Study, seed: int) -> list[SiteSummary]:
         h = -rng.uniform(3, 9, 2)
         q = -h.sum()  # every row is in these two
         observed = T * rng.uniform(0.8, 0.95, 2)
-        died = {"died": OutcomeCounts(observed * rng.uniform(0.1, 0.4, 2), observed)}
+        died = {"died": yes_no(observed * rng.uniform(0.1, 0.4, 2), observed)}
         sums = Sums(T, np.concatenate(parts, axis=1), h, np.array([[0, q], [q, 0]]))
         found.append(summary_of(study, site, sums, died))
     return found
@@ -94,7 +95,7 @@ def numbers_of(summary: SiteSummary) -> np.ndarray:
     T, S, h, Q, outcomes = summary.sums
     parts = [T, S, h, Q, np.array([summary.n_rows])]
     for counts in outcomes.values():
-        parts += [counts.cells(T), *counts]
+        parts += [with_missing(T, counts), counts]
     every = np.concatenate([np.ravel(part) for part in parts])
     return every[np.abs(every) > 2]
 

@@ -66,7 +66,7 @@ def theta_of(site: Site, seed: int) -> Expectations:
 def in_cells(sums: Sums, offsets: np.ndarray) -> list[np.ndarray]:
     """The cells (K, C) of each variable, missing entries last, and of each outcome."""
     parts = [with_missing(sums.T, sums.S[:, a:b]) for a, b in pairwise(offsets)]
-    return [*parts, *(counts.cells(sums.T) for counts in sums.outcomes.values())]
+    return [*parts, *(with_missing(sums.T, cells) for cells in sums.outcomes.values())]
 
 
 # Which one

@@ -23,7 +23,7 @@ from fedmerdel.sums.merging import LocalClusters, Merging, local_clusters, merge
 from fedmerdel.sums.moving import move_singly
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.search import Search, merge_best_first, search_groups
-from fedmerdel.sums.sums import OutcomeCounts, Sums
+from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.federations import Federation as Drawn
 from tests.federations import (
@@ -35,6 +35,7 @@ from tests.federations import (
     made_study,
     summary_of,
 )
+from tests.outcome_cells import yes_no
 from tests.reference import Dense
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedmerdel.errors.OddSiteWarning")
@@ -178,7 +179,7 @@ STUDY = made_study(np.array([2, 2]), outcomes=("death",))
 
 def sent(site: str, **changed: object) -> SiteSummary:
     stats = binary([[0.1, 0.9], [0.9, 0.1]], [60, 40])
-    deaths = {"death": OutcomeCounts(np.array([3.0, 20.0]), np.array([30.0, 30.0]))}
+    deaths = {"death": yes_no(np.array([3.0, 20.0]), np.array([30.0, 30.0]))}
     summary = summary_of(STUDY, site, stats, deaths)
     return dataclasses.replace(summary, **changed)  # type: ignore[arg-type]
 
@@ -204,7 +205,7 @@ def test_another_policy_than_the_studys_is_refused(policy: Policy, tmp_path: Pat
     """Also one that asks for more, and one of the same numbers: the study names the rule."""
     agreed = dataclasses.replace(STUDY, policy=POLICIES["opensafely"])
     stats = binary([[0.1, 0.9], [0.9, 0.1]], [600, 400])
-    deaths = {"death": OutcomeCounts(np.array([30.0, 200.0]), np.array([300.0, 300.0]))}
+    deaths = {"death": yes_no(np.array([30.0, 200.0]), np.array([300.0, 300.0]))}
 
     def released(study: Study) -> SiteSummary:
         made = summary_of(study, "hull", stats, deaths)

@@ -12,14 +12,14 @@ from scipy.stats import beta
 
 from fedmerdel import Federation, GlobalModel, merge_sites
 from fedmerdel.errors import FileError
-from fedmerdel.sums.sums import OutcomeCounts
 from tests.federations import binary, made_study, summary_of
+from tests.outcome_cells import yes_no
 
 
 def made(positive: float = 3.0, observed: float = 30.0) -> Federation:
     """One cluster, with so many deaths of so many rows where death is known."""
     study = made_study(np.full(3, 2), outcomes=("death",))
-    deaths = {"death": OutcomeCounts(np.array([positive]), np.array([observed]))}
+    deaths = {"death": yes_no(np.array([positive]), np.array([observed]))}
     stats = binary([[0.5, 0.25, 0.75]], [40.0])
     return merge_sites(study, [summary_of(study, "hull", stats, deaths)])
 

@@ -18,9 +18,10 @@ from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.predictive import mean_levels
 from fedmerdel.sums.prior import uniform_prior
-from fedmerdel.sums.sums import OutcomeCounts, Sums
+from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.federations import made_study, summary_of
+from tests.outcome_cells import yes_no
 
 RULES = [policy for name, policy in POLICIES.items() if name != "none"]
 RULES += [custom_policy(6, 5), custom_policy(1, 5), custom_policy(0, 10), custom_policy(1)]
@@ -175,7 +176,7 @@ def rate_of(policy: Policy, cells: list[tuple[int, int, int]]) -> Rate:
     for at, (negative, positive, unknown) in enumerate(cells):
         T = np.array([float(negative + positive + unknown)])
         stats = Sums(T, np.column_stack([T, np.zeros(1)]), np.zeros(1))
-        counts = OutcomeCounts(np.array([float(positive)]), T - unknown)
+        counts = yes_no(np.array([float(positive)]), T - unknown)
         summaries.append(summary_of(study, f"site {at}", stats, {"death": counts}))
     federation = merge_sites(study, summaries)
     (cluster,) = federation.model.describe()

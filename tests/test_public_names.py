@@ -52,7 +52,7 @@ NAMES = [
     "NotConvergedWarning",
     "OddSiteWarning",
     "OptionError",
-    "OutcomeCounts",
+    "Outcome",
     "OutcomeTest",
     "PairResidual",
     "PairTest",

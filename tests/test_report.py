@@ -16,8 +16,9 @@ from fedmerdel.release.cells import all_cells
 from fedmerdel.study.conditions import level_texts, shown_levels
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.sums.profile import profile
-from fedmerdel.sums.sums import OutcomeCounts, Sums
+from fedmerdel.sums.sums import Sums
 from tests.federations import made_study, summary_of
+from tests.outcome_cells import yes_no
 from tests.page_tree import Element, heat_of, parsed
 from tests.reported import (
     CASES,
@@ -463,7 +464,7 @@ def test_an_elbo_that_is_not_known_is_a_dash() -> None:
 def test_an_outcome_that_nobody_knows_is_no_number() -> None:
     study = made_study(np.array([2]), outcomes=("fell",))
     stats = Sums(np.array([90.0]), np.array([[30.0, 60.0]]), np.zeros(1))
-    unknown = {"fell": OutcomeCounts(np.zeros(1), np.zeros(1))}
+    unknown = {"fell": yes_no(np.zeros(1), np.zeros(1))}
     summary = summary_of(study, "leeds", stats, unknown)
     federation = Federation(study, (summary,), (np.array([0]),), "exact", "correlation")
     for text in (page_of(federation), own_page_of(federation.model)):

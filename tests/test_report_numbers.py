@@ -408,7 +408,7 @@ def test_rates_at_sites_are_those_of_each_site_alone(policy: str) -> None:
             b = federation.sites.index(a.site)
             counts = federation.summaries[b].sums.outcomes[name]
             at = a.local_cluster
-            total[b, a.cluster] += counts.positive[at], counts.observed[at]
+            total[b, a.cluster] += counts[at, 1], counts[at].sum()
         sites = site_sums(counting, name)
         for b, site in enumerate(sites):
             if policy == "none":

@@ -16,7 +16,7 @@ import pytest
 from fedmerdel.bundles import pack
 from fedmerdel.errors import DataError, FileError
 from fedmerdel.release.summary import SiteSummary
-from fedmerdel.sums.sums import OutcomeCounts, Sums
+from fedmerdel.sums.sums import Sums
 from tests.summaries import FILES, assert_same, content, make
 
 # Refusals: impossible numbers
@@ -48,10 +48,7 @@ def put(at: Any, number: float) -> Callable[[np.ndarray], np.ndarray]:
 def emptied(sums: Sums) -> Sums:
     """Without the rows of the last cluster."""
     last = np.arange(sums.n_clusters) == sums.n_clusters - 1
-    outcomes = {
-        name: OutcomeCounts(*(np.where(last, 0.0, part) for part in counts))
-        for name, counts in sums.outcomes.items()
-    }
+    outcomes = {name: np.where(last[:, None], 0.0, cells) for name, cells in sums.outcomes.items()}
     T, S = np.where(last, 0.0, sums.T), np.where(last[:, None], 0.0, sums.S)
     return sums._replace(T=T, S=S, outcomes=outcomes)
 

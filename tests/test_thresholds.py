@@ -19,7 +19,7 @@ from fedmerdel.release.tables import furthest
 from fedmerdel.study.policy import POLICIES, Policy
 from fedmerdel.sums.elbo import merge_gains
 from fedmerdel.sums.prior import Prior, uniform_prior
-from fedmerdel.sums.sums import OutcomeCounts, Sums
+from fedmerdel.sums.sums import Sums
 from tests.drawn_sites import ACTIVE, Site, clusterings, sites, too_small
 from tests.federations import everyone
 
@@ -29,8 +29,7 @@ def variables(site: Site, out: Protected) -> list[tuple[np.ndarray, np.ndarray, 
 
     def cut(sums: Sums) -> list[np.ndarray]:
         parts = [sums.S[:, a:b] for a, b in pairwise(site.prior.offsets)]
-        for counts in sums.outcomes.values():
-            parts.append(np.column_stack([counts.observed - counts.positive, counts.positive]))
+        parts.extend(sums.outcomes.values())
         return [np.column_stack([part, sums.T - part.sum(axis=1)]) for part in parts]
 
     return list(zip(cut(site.soft), cut(site.hard), cut(out.released.sums), strict=True))
@@ -147,9 +146,7 @@ def test_a_small_group_moved_to_the_rest_changes_no_other_cluster(
         Q = np.zeros((len(sums.T) + 1,) * 2)
         if len(sums.Q):
             Q[:-1, :-1] = sums.Q
-        outcomes = {
-            name: OutcomeCounts(*map(cut, counts)) for name, counts in sums.outcomes.items()
-        }
+        outcomes = {name: cut(cells) for name, cells in sums.outcomes.items()}
         return Sums(cut(sums.T), cut(sums.S), cut(sums.h), Q, outcomes)
 
     other = site._replace(soft=divided(site.soft), hard=divided(site.hard))

@@ -128,7 +128,7 @@ def corrected(sites: list[SiteSums], weights: FloatArray, moments: Moments = of_
         # A cluster that nobody has rows of keeps the mean of all, and a huge variance.
         information = EDGE**2 * np.eye(K * Q)
         score = EDGE**2 * start.T.ravel()
-        second = moments(np.clip(mean, EDGE, 1 - EDGE))
+        second = moments(_inside(mean))
         parts = []
         for site, N in zip(sites, rows, strict=True):
             part = _linear(site, N, mean, weights, second)
@@ -141,6 +141,13 @@ def corrected(sites: list[SiteSums], weights: FloatArray, moments: Moments = of_
             break
     covariance = np.asarray(np.linalg.pinv(information, hermitian=True), dtype=np.float64)
     return Estimate(mean, covariance, np.sum(rows, axis=0))
+
+
+def _inside(mean: FloatArray) -> FloatArray:
+    """Return means that rows can have: each, and what they leave of 1, off the edges."""
+    found = np.clip(mean, EDGE, 1 - EDGE)
+    most = 1 - EDGE
+    return np.asarray(found * np.minimum(most / found.sum(axis=1, keepdims=True), 1.0))
 
 
 def _within(information: FloatArray, score: FloatArray) -> FloatArray:

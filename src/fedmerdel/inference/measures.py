@@ -64,15 +64,18 @@ def mean_number(cells: FloatArray) -> FloatArray:
 def by_each_end(cells: FloatArray) -> FloatArray:
     """Return the share with the event by the end of each interval, from a life table.
 
-    The cells are: neither event nor lost; event in each interval; lost in each. Who is lost is
-    taken to have been seen for half of the interval (the actuarial method).
+    The cells are: neither event nor lost; event in each interval; lost in each. Within an
+    interval both come at constant rates (piecewise exponential). Of the share s/n that is left at
+    its end without either, d/(d + c) of the logarithm is the event's, where d have had it and c
+    were lost: so ``(s/n) ** (d / (d + c))`` would be without it if nobody were lost.
     """
     n = (cells.shape[-1] - 1) // 2
     event, lost = cells[..., 1 : 1 + n], cells[..., 1 + n :]
-    gone = event + lost
-    at_risk = cells.sum(axis=-1, keepdims=True) - np.cumsum(gone, axis=-1) + gone
-    hazard = event / np.maximum(at_risk - lost / 2, 1e-9)
-    return np.asarray(1.0 - np.cumprod(1.0 - np.clip(hazard, 0.0, 1.0), axis=-1))
+    gone = np.maximum(event + lost, 1e-12)
+    at_risk = cells.sum(axis=-1, keepdims=True) - np.cumsum(event + lost, axis=-1) + event + lost
+    left = np.clip(1.0 - gone / np.maximum(at_risk, 1e-9), 1e-9, 1.0)
+    without = left ** np.clip(event / gone, 0.0, 1.0)
+    return np.asarray(1.0 - np.cumprod(without, axis=-1))
 
 
 def standardised(measure: Measure, all_rows: FloatArray) -> Measure:
@@ -149,6 +152,7 @@ def of_numbers(n_strata: int) -> Callable[[FloatArray], FloatArray]:
         for i in range(3):
             for j in range(3):
                 within += np.multiply.outer(raw[i + j], np.outer(parts[:, i], parts[:, j]))
+        first = np.einsum("cp,pkg->kgc", parts, np.array(raw[:3])) * rows[:, :, None]
         C = 3 * n_strata
         whole = np.zeros((len(mean), C, C))
         for g in range(n_strata):
@@ -156,7 +160,8 @@ def of_numbers(n_strata: int) -> Callable[[FloatArray], FloatArray]:
             whole[:, at, at] = rows[:, g, None, None] * within[:, g]
         found = np.ones((len(mean), C, C))
         found[:, :-1, :-1] = whole[:, 1:, 1:]
-        found[:, :-1, -1] = found[:, -1, :-1] = mean
+        # Of the same Beta distribution, or these were no moments of anything.
+        found[:, :-1, -1] = found[:, -1, :-1] = first.reshape(len(mean), C)[:, 1:]
         return found
 
     return moments

@@ -173,6 +173,12 @@ def _outcomes(model: ModelState) -> Iterator[str]:
         "model confuses rows that it makes up, with 95 % intervals that allow for this"
         f"{widened}. The intervals take the clusters as known."
     )
+    for outcome in model.study.outcomes:
+        if outcome.strata:
+            yield (
+                f"{', '.join(outcome.measures)}: standardised to the shares of "
+                f"{', '.join(outcome.strata)} among all rows (direct standardisation)."
+            )
 
 
 def _count(number: int, noun: str) -> str:
