@@ -35,7 +35,7 @@ class Site(NamedTuple):
 
     @property
     def people(self) -> Callable[[], People]:
-        return lambda: People(self.hard, self.hard.T, self.whole, self.whole)
+        return everyone(self.hard)
 
 
 def too_small(T: np.ndarray, people: np.ndarray, policy: Policy) -> np.ndarray:
@@ -54,7 +54,9 @@ def site_of(X: np.ndarray, death: np.ndarray, r: np.ndarray, n_levels: np.ndarra
         )
 
     def outcome(weights: np.ndarray) -> dict[str, np.ndarray]:
-        return {"death": yes_no(weights.T @ (death == 1), weights.T @ (death >= 0))}
+        place = np.column_stack([(X[:, 0] + death) % 4 == v for v in range(3)])  # or none of them
+        deaths = yes_no(weights.T @ (death == 1), weights.T @ (death >= 0))
+        return {"death": deaths, "place": weights.T @ place.astype(float)}
 
     g = [[(xlogy(a + b, a + b) - xlogy(a, a) - xlogy(b, b)).sum() for b in r.T] for a in r.T]
     Q = np.array(g)

@@ -14,6 +14,7 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
+from fedmerdel.release.cells import with_missing
 from fedmerdel.release.mechanism import People
 from fedmerdel.release.protection import protect
 from fedmerdel.release.summary import SiteSummary
@@ -126,7 +127,12 @@ def made_study(n_levels: np.ndarray, **options: object) -> Study:
 
 def everyone(hard: Sums, soft: Sums | None = None) -> Callable[[], People]:
     """The people behind hard clusters: each row is wholly in one, or in parts in these."""
-    return lambda: People(hard, hard.T, (soft or hard).total(), hard.total())
+
+    def whole(sums: Sums) -> Sums:
+        named = {name: with_missing(sums.T, cells) for name, cells in sums.outcomes.items()}
+        return sums._replace(outcomes=named)
+
+    return lambda: People(whole(hard), hard.T, (soft or hard).total(), whole(hard.total()))
 
 
 def summary_of(

@@ -14,7 +14,7 @@ from fedmerdel.study.policy import POLICIES
 from fedmerdel.sums.prior import uniform_prior
 from fedmerdel.sums.sums import Sums
 from tests.federations import evenly_shared, everyone
-from tests.outcome_cells import yes_no
+from tests.outcome_cells import YES_NO, yes_no
 
 FILES = ["README.txt", "counts.csv", "overlap.csv", "summary.json"]
 
@@ -52,6 +52,7 @@ def make(
         rest=out.released.rest,
         account=out.account,
         codebook=codebook,
+        tables=dict.fromkeys(outcomes, YES_NO),
     )
 
 
@@ -62,10 +63,9 @@ def assert_same(one: SiteSummary, other: SiteSummary) -> None:
         assert a.shape == b.shape
     assert list(one.sums.outcomes) == list(other.sums.outcomes)
     for name, counts in one.sums.outcomes.items():
-        for a, b in zip(counts, other.sums.outcomes[name], strict=True):
-            assert a.tobytes() == b.tobytes()
+        assert counts.tobytes() == other.sums.outcomes[name].tobytes()
     texts = ("study_hash", "site", "software", "n_components", "selected")
-    for name in (*texts, "account", "codebook"):
+    for name in (*texts, "account", "codebook", "tables"):
         assert getattr(one, name) == getattr(other, name)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedmerdel import Study, draft_study
+from fedmerdel import Outcome, Study, draft_study
 from tests.command_line import (
     INIT,
     NAMES,
@@ -30,7 +30,7 @@ def test_the_whole_story(run, tmp_path: Path, suffix: str, packed: str) -> None:
     assert "opensafely" in out
     assert "Next: fedmerdel check study.toml" in out
     study = Study.load("study.toml")
-    assert (study.name, study.outcomes, study.row_id) == ("lungs", ("died",), "patient")
+    assert (study.name, study.outcomes, study.row_id) == ("lungs", (Outcome("died"),), "patient")
 
     before = files(tmp_path)
     out = done(run("check", "study.toml", f"leeds{suffix}"))
@@ -119,7 +119,7 @@ def test_rare_outcomes_are_told_in_a_rehearsal(run, tmp_path: Path) -> None:
     few = hospital(400, 0.5, 0).assign(died=["yes"] * 7 + ["no"] * 393)
     few.to_csv(tmp_path / "few.csv", index=False)
     out = " ".join(done(run("check", "study.toml", "few.csv")).split())
-    assert "Outcome died: fewer than 8 rows have it" in out
+    assert "Outcome died: fewer than 8 rows are in one of its cells" in out
     assert "as 0 in every cluster" in out
     assert "Outcome" not in done(run("check", "study.toml", "leeds.csv"))
 

@@ -21,6 +21,7 @@ from fedmerdel.records import encode, infer_codebook, open_table
 from fedmerdel.records.draft import draft_study
 from fedmerdel.records.tables import open_readable
 from fedmerdel.study import Study
+from fedmerdel.study.outcome import Outcome
 
 SECRET = "Zebedee"
 ROWS = pd.DataFrame(
@@ -64,7 +65,7 @@ def refusal(source: Any, **options: Any) -> str:
 def test_a_study_from_rows() -> None:
     study = usual()
     assert study.codebook == infer_codebook(open_table(ROWS[["sex", "copd"]]))
-    assert (study.name, study.row_id, study.outcomes) == ("study", "person", ("death",))
+    assert (study.name, study.row_id, study.outcomes) == ("study", "person", (Outcome("death"),))
     assert study.labels == ()
     assert usual(name="frailty").name == "frailty"
 
@@ -214,7 +215,7 @@ def test_a_study_from_a_data_dictionary() -> None:
         ("smoking", ("never; x", "former", "current"), "text"),
     ]
     assert study.labels == (("sex", "Sex"), ("smoking", "Smoking status"))
-    assert (study.outcomes, study.row_id) == (("death",), "person")
+    assert (study.outcomes, study.row_id) == ((Outcome("death"),), "person")
 
 
 def test_a_data_dictionary_as_a_file(tmp_path: Path) -> None:

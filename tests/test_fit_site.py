@@ -32,7 +32,8 @@ from fedmerdel.site import local_fit
 from fedmerdel.site.check import check_site
 from fedmerdel.site.fit_site import prepare_release
 from fedmerdel.site.local_fit import fit_in_batches
-from fedmerdel.site.site_table import site_outcomes, study_rows
+from fedmerdel.site.outcome_rows import site_outcomes
+from fedmerdel.site.site_table import study_rows
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES, custom_policy, policy_named
 from fedmerdel.study.priors import study_prior
@@ -205,7 +206,8 @@ def test_spellings_of_an_outcome(spelling: tuple[Any, Any], tmp_path: Path) -> N
     table["died"] = [None if np.isnan(at) else spelling[int(at)] for at in wanted]
     table.to_csv(tmp_path / "t.csv", index=False)
     for source in (table, tmp_path / "t.csv"):
-        np.testing.assert_array_equal(site_outcomes(agreed, source)["died"], wanted)
+        cells = np.column_stack([wanted == 0, wanted == 1])
+        np.testing.assert_array_equal(site_outcomes(agreed, source)["died"], cells)
 
 
 def changed(table: pd.DataFrame, **columns: Any) -> pd.DataFrame:

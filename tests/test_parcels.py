@@ -333,8 +333,8 @@ def with_version(parcel: Any, version: Any) -> dict[str, bytes]:
 def test_formats_of_before_and_of_later_are_refused(
     travelled: Sent, kind: type[Parcel], tmp_path: Path
 ) -> None:
-    assert (SiteSummary.VERSION, Reply.VERSION) == (6, 4)
-    assert (Broadcast.VERSION, GlobalModel.VERSION) == (2, 4)
+    assert (SiteSummary.VERSION, Reply.VERSION) == (7, 5)
+    assert (Broadcast.VERSION, GlobalModel.VERSION) == (2, 5)
     parcel = travelled.parcel(kind)
     for version in (*range(kind.VERSION), kind.VERSION + 1, None, "3", [3]):
         files = with_version(parcel, version)

@@ -135,7 +135,7 @@ def test_sites_show_the_share_of_each_sites_rows(size: tuple[int, int]) -> None:
 def test_outcomes_show_rates_and_intervals(size: tuple[int, int]) -> None:
     model = made(*size)
     ax = plot.outcomes(model, "death")
-    each, overall, _ = model.outcomes["death"]
+    each, overall, *_ = model.outcomes["death"]
     points, *arrows, dashed = sorted(ax.lines, key=lambda line: "o>-".index(kind_of(line)))
     end = ax.get_xlim()[1]
     shown = [rate.share if rate.share <= end else np.nan for rate in each]
@@ -154,7 +154,7 @@ def test_outcomes_show_rates_and_intervals(size: tuple[int, int]) -> None:
 def test_a_tiny_cluster_does_not_spoil_the_axis_of_rates() -> None:
     """It is cut there with an arrow; of 1 % of the rows, or alone, it is not."""
     model = made(3, 1).model
-    _, overall, covariance = model.outcomes["death"]
+    _, overall, covariance, *_ = model.outcomes["death"]
     rates = (Rate(0.05, 0.04, 0.06), Rate(0.1, 0.08, 0.12), Rate(0.5, 0.01, 1.0))
     outcomes = {"death": Rates(rates, replace(overall, share=0.07), covariance)}
 

@@ -160,7 +160,9 @@ def test_halves_and_small_counts_are_refused_under_a_policy() -> None:
     with pytest.raises(FedMerDelError, match="it tells of halves, which policy 'opensafely'"):
         dataclasses.replace(safe, moves=moves)
     small = safe.sums._replace(
-        T=np.where(np.arange(safe.n_clusters) == safe.rest, 7.0, 0.0), S=S * 0, outcomes={}
+        T=np.where(np.arange(safe.n_clusters) == safe.rest, 7.0, 0.0),
+        S=S * 0,
+        outcomes={"died": np.zeros((safe.n_clusters, 2))},
     )
     with pytest.raises(FedMerDelError, match="a count is under 10"):
         dataclasses.replace(safe, sums=small)

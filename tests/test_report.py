@@ -90,7 +90,7 @@ def test_the_facts(shown: Shown) -> None:
         assert study.hash.startswith(facts["Identifier of the study"])
         assert facts["Rows"] == f"{federation.site_rows.sum():,.0f}"
         assert facts["Variables"] == str(len(study.codebook.names))
-        assert facts["Outcomes"] == (", ".join(study.outcomes) or "none")
+        assert facts["Outcomes"] == (", ".join(each.name for each in study.outcomes) or "none")
         policy = study.policy.name
         assert facts["Disclosure control"] == f"{policy}: {rules[policy]}"
         prior = study.prior if isinstance(study.prior, str) else "given in the study"
@@ -148,22 +148,22 @@ def test_the_card_of_each_cluster(shown: Shown) -> None:
                 f"({percent(overall[name].low)} to {percent(overall[name].high)})"
                 for name, rate in cluster.outcomes.items()
             ]
-            assert list(cluster.outcomes) == list(federation.study.outcomes)
+            assert list(cluster.outcomes) == list(federation.study.measures)
 
 
 def test_the_sites_on_each_card(shown: Shown) -> None:
     federation, page = shown.federation, shown.page
-    rates = rates_at_sites(federation.counting)
+    rates = rates_at_sites(federation.counting, federation.study)
     for k, card in enumerate(page.all("article")):
         head, *lines = card.one("details").tables()[0]
-        assert head == ["site", "rows", "of the site", *federation.study.outcomes]
+        assert head == ["site", "rows", "of the site", *federation.study.measures]
         for b, (site, line) in enumerate(zip(federation.sites, lines, strict=True)):
             rows = sum(a.rows for a in federation.lineage if (a.site, a.cluster) == (site, k))
             everyone = sum(a.rows for a in federation.lineage if a.site == site)
             wanted = [site, f"{rows:,.0f}", percent(rows / everyone)]
-            for name in federation.study.outcomes:
+            for name in federation.study.measures:
                 rate = rates[name][b][k]
-                interval = f" ({percent(rate.low, 0)} to {percent(rate.high, 0)})"
+                interval = f" ({percent(rate.low)} to {percent(rate.high)})"
                 wanted.append(percent(rate.share) + (interval if rate.share == rate.share else ""))
             assert line == wanted
     assert not any(card.all("details") for card in shown.own.all("article"))
@@ -178,7 +178,7 @@ def test_outcomes_as_pictures(shown: Shown) -> None:
         section = page.one(id="outcomes")
         charts = section.all("svg", "intervals")
         assert len(charts) == len(federation.study.outcomes)
-        for chart, heading, (name, (_, overall, _)) in zip(
+        for chart, heading, (name, (_, overall, *_)) in zip(
             charts, section.all("h3"), federation.outcomes.items(), strict=True
         ):
             interval = f"({percent(overall.low)} to {percent(overall.high)})"
@@ -187,7 +187,7 @@ def test_outcomes_as_pictures(shown: Shown) -> None:
                 f"all rows: {percent(overall.share)}",
                 *(
                     f"{federation.name(c.number)}: {percent(c.outcomes[name].share)} "
-                    f"({100 * c.outcomes[name].low:.1f} to {percent(c.outcomes[name].high)})"
+                    f"({percent(c.outcomes[name].low)} to {percent(c.outcomes[name].high)})"
                     for c in federation.describe()
                 ),
             }
@@ -407,7 +407,7 @@ def test_the_heatmaps_numbers_to_six_digits(shown: Shown) -> None:
     if clusters[0].mean_conditions is not None:
         orders["conditions"] = [-(c.mean_conditions or 0) for c in clusters]
     orders |= {
-        f"rate of {n}": [-c.outcomes[n].share for c in clusters] for n in federation.study.outcomes
+        f"rate of {n}": [-c.outcomes[n].share for c in clusters] for n in federation.study.measures
     }
     assert set(heat["orders"]) == {*orders, "alike"}
     assert sorted(heat["orders"]["alike"]) == list(range(federation.n_clusters))

@@ -400,7 +400,7 @@ def test_what_only_rows_could_tell_is_not_told() -> None:
 def test_rates_at_sites_are_those_of_each_site_alone(policy: str) -> None:
     federation = made_federation(4, 5, 4, here=3, policy=policy, outcomes=("died", "fell"))
     counting = federation.counting
-    at_sites = rates_at_sites(counting)
+    at_sites = rates_at_sites(counting, federation.study)
     n_sites, K = len(federation.sites), federation.n_clusters
     for name in ("died", "fell"):
         total = np.zeros((n_sites, K, 2))
@@ -428,7 +428,7 @@ def test_rates_at_sites_are_those_of_each_site_alone(policy: str) -> None:
                 assert (rate.low, rate.high) == pytest.approx(wanted)
         assert np.isnan([[rate.share for rate in line] for line in at_sites[name]]).any()
         assert repr(federation.outcomes[name]) == repr(federation.model.outcomes[name])
-        of_clusters, of_all, covariance = federation.outcomes[name]
+        of_clusters, of_all, covariance, _ = federation.outcomes[name]
         together = corrected(sites, counting.weights)
         np.testing.assert_allclose([rate.share for rate in of_clusters], together.mean[:, 0])
         np.testing.assert_allclose(covariance, together.covariance)

@@ -228,8 +228,9 @@ def test_a_study_cannot_write_on_the_screen_that_approves_it(run: Run) -> None:
     """Attack: an outcome whose name moves the cursor, and shows another policy."""
     done(run(*INIT))
     text = Path("study.toml").read_text()
-    for old in ('"died"', '"lungs"', '"patient"'):
-        Path("bad.toml").write_text(text.replace(old, f'{old[:-1]}\\u001b[2J\\u009b1A"', 1))
+    for old in ('["died"]', '"lungs"', '"patient"'):
+        moved = old.replace('"', '\\u001b[2J\\u009b1A"').replace("\\u001b[2J\\u009b1A", "", 1)
+        Path("bad.toml").write_text(text.replace(old, moved))
         said = run("site", "bad.toml", "leeds.csv", "--site", "leeds", "-o", "site.toml")
         refused(said, "file 'bad.toml'", "control characters")
         assert said.err.rstrip("\n").isprintable()

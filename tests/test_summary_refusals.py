@@ -27,10 +27,9 @@ def changed(summary: SiteSummary, part: str, value: Callable[[np.ndarray], Any])
     if part in ("T", "S", "h", "Q"):
         array = value(getattr(summary.sums, part).copy())
         change: Any = {"sums": summary.sums._replace(**{part: array})}
-    elif part in ("positive", "observed"):
-        counts = summary.sums.outcomes["death"]
-        counts = counts._replace(**{part: value(getattr(counts, part).copy())})
-        change = {"sums": summary.sums._replace(outcomes={"death": counts})}
+    elif part == "death":
+        cells = value(summary.sums.outcomes["death"].copy())
+        change = {"sums": summary.sums._replace(outcomes={"death": cells})}
     else:
         change = {part: value(getattr(summary, part))}
     return dataclasses.replace(summary, **change)
@@ -72,9 +71,11 @@ def emptied(sums: Sums) -> Sums:
         ("Q", put((0, 0), 1.0), "not symmetric with 0"),
         ("Q", lambda Q: -Q, "overlap has a negative"),
         ("Q", lambda Q: Q[:2], "overlap has shape"),
-        ("positive", put(0, 1e9), "outcome 'death' has more rows"),
-        ("observed", put(0, 1e9), "outcome 'death' has more rows"),
-        ("positive", put(0, np.nan), "positive of outcome 'death'"),
+        ("death", put((0, 1), 1e9), "outcome 'death' has more rows"),
+        ("death", put((0, 0), -1e-3), "outcome 'death' has a negative"),
+        ("death", put((0, 1), np.nan), "outcome 'death' has a number that is not finite"),
+        ("death", lambda cells: cells[:, :1], "outcome 'death' has shape"),
+        ("tables", lambda _: {}, "its outcomes are not those that it names"),
         ("n_components", lambda _: 2, "3 clusters, where 1 to 2"),
         ("selected", lambda _: ("age", "weight"), "selects variables"),
         ("selected", lambda _: (["age"],), "selects variables"),
@@ -224,7 +225,12 @@ def test_another_kind_or_version_is_refused(folder: Path) -> None:
         ({"disclosure": {}}, "account: its entries must be"),
         ({"codebook": {}}, "codebook"),
         ({"outcomes": []}, "outcomes"),
-        ({"outcomes": ["cake"]}, "outcomes"),
+        ({"outcomes": {}}, "outcomes"),
+        ({"outcomes": {"cake": ["no", "yes"]}}, "outcomes"),
+        ({"outcomes": {"death": "yes"}}, "outcomes"),
+        ({"outcomes": {"death": ["yes"]}}, "outcomes"),
+        ({"outcomes": {"death": ["no", 1]}}, "outcomes"),
+        ({"outcomes": {"death": ["no", "yes", "perhaps"]}}, "outcomes"),
     ):
         path.write_text(json.dumps({**document, **change}), "utf-8")
         assert reason in refusal(folder)
@@ -307,12 +313,13 @@ def test_a_summary_is_replaced_whole_or_not_at_all(
         (("software",), "\x1b[2J"),
         (("study_hash",), "\x9b2J"),
         (("disclosure", "policy"), "\u202enone"),
-        (("outcomes", 0), "died\r"),
+        (("outcomes", "died", 0), "no\r"),
+        (("outcomes", "died\r"), ["no", "yes"]),
         (("codebook", "variables", 0, "name"), "a\nb"),
         (("codebook", "variables", 0, "levels", 0), "a\x1bSECRET"),
     ],
 )
-def test_texts_that_could_change_a_screen_are_refused(at: tuple[Any, ...], text: str) -> None:
+def test_texts_that_could_change_a_screen_are_refused(at: tuple[Any, ...], text: Any) -> None:
     """Attack: `review` shows what a file says, and a screen obeys it."""
     files = make(outcomes=("died",)).to_files()
     document = found = json.loads(files["summary.json"])

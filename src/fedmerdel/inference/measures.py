@@ -118,6 +118,7 @@ def measured(estimate: Estimate, measure: Measure) -> Measures:
         apart = STEP * np.eye(Q)[q]
         J[:, :, q] = (measure(_whole(mean + apart)) - measure(_whole(mean - apart))) / (2 * STEP)
     covariance = estimate.covariance.reshape(Q, K, Q, K)
+    J = np.where(np.isfinite(J), J, 0.0)  # where nothing is known
     found = np.einsum("kmq,qkrl,lnr->mknl", J, covariance, J, optimize=True)
     size = values.size
     return Measures(values.T, found.reshape(size, size))

@@ -83,7 +83,7 @@ class GlobalModel(ModelState, Parcel):
 
     NOUN: ClassVar[str] = "model"
     KIND: ClassVar[str] = "fedmerdel model"
-    VERSION: ClassVar[int] = 4
+    VERSION: ClassVar[int] = 5
     DOCUMENT: ClassVar[str] = DOCUMENT
     NEEDED: ClassVar[tuple[str, ...]] = (STUDY, SUMS, CLUSTERS)
     OPTIONAL: ClassVar[tuple[str, ...]] = (NAMES,)

@@ -60,9 +60,16 @@ class Rate:
 
     def tick(self, at: float) -> str:
         """Return what people read at a place of that axis."""
-        if self.range is None:
-            return f"{100 * at:.3g} %"
-        return f"{self.range[0] + at * (self.range[1] - self.range[0]):.3g}"
+        value = self._value(at)
+        return f"{100 * value:.3g} %" if self.range is None else f"{value:.3g}"
+
+    def said(self, at: float) -> str:
+        """Return the same to more digits."""
+        return self.text(self._value(at))
+
+    def _value(self, at: float) -> float:
+        low, high = self.range or (0.0, 1.0)
+        return low + at * (high - low)
 
 
 class Rates(NamedTuple):

@@ -84,7 +84,9 @@ def outcomes(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str,
     found = []
     for name, (each, overall, *_) in model.outcomes.items():
         sizes = [cluster.rows for cluster in clusters]
-        chart = intervals(texts, [r.on_axis for r in each], overall.on_axis[0], sizes, overall.tick)
+        places = [rate.on_axis for rate in each]
+        ends = overall.tick, overall.said
+        chart = intervals(texts, places, overall.on_axis[0], sizes, *ends)
         strata = [model.study.label(each) for each in model.study.measures[name].strata]
         found.append({"name": name, "chart": chart, "overall": overall, "strata": strata})
     return found

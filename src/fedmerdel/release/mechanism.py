@@ -29,12 +29,14 @@ class People(NamedTuple):
     ----------
     behind : Sums
         Rows that belong to a cluster by more than dust, each counted whole and without its
-        weight: one row may weigh hundreds. (Its h is 0.)
+        weight: one row may weigh hundreds. (Its h is 0.) Of an outcome each cell, and last the
+        rows of which it is not known: a row may stand behind several cells, so that these don't
+        sum to the rows.
     own : float64 array (K,)
         Rows whose most probable cluster it is.
     rows, everyone : Sums
-        All of the site as one cluster: with weights, and with each row counted whole. They depend
-        on the table alone.
+        All of the site as one cluster: with weights, and with each row counted whole, as in
+        `behind`. They depend on the table alone.
     """
 
     behind: Sums

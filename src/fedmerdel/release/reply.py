@@ -39,7 +39,7 @@ class Reply(SiteSummary):
 
     NOUN: ClassVar[str] = "reply"
     KIND: ClassVar[str] = "fedmerdel reply"
-    VERSION: ClassVar[int] = 4
+    VERSION: ClassVar[int] = 5
     COMPLETE: ClassVar[bool] = True
     DOCUMENT: ClassVar[str] = "reply.json"
     KEEPS: ClassVar[dict[str, str]] = {

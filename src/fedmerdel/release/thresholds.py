@@ -78,19 +78,32 @@ class Thresholds(Mechanism):
         total = site_rows(people.rows.T, policy)
         T = cluster_rows(sums.T, told, rest, float(total[0]), policy)
 
-        def table(part: Callable[[Sums], FloatArray]) -> FloatArray | None:
-            totals = protect_cells(part(people.rows), part(people.everyone), total, policy)[0]
-            return protect_table(part(sums), part(behind), T, totals, rest, policy)
+        def table(
+            part: Callable[[Sums], FloatArray], in_people: Callable[[Sums], FloatArray]
+        ) -> FloatArray | None:
+            totals = protect_cells(part(people.rows), in_people(people.everyone), total, policy)[0]
+            return protect_table(part(sums), in_people(behind), T, totals, rest, policy)
 
         S = np.empty_like(sums.S)
         for start, end in pairwise(offsets):
-            cells = table(lambda each, at=slice(start, end): with_missing(each.T, each.S[:, at]))  # type: ignore[misc]
+
+            def levels(each: Sums, at: slice = slice(start, end)) -> FloatArray:
+                return with_missing(each.T, each.S[:, at])
+
+            cells = table(levels, levels)
             if cells is None:
                 return None
             S[:, start:end] = cells[:, :-1]
         outcomes = {}
         for name in sums.outcomes:
-            cells = table(lambda each, name=name: with_missing(each.T, each.outcomes[name]))  # type: ignore[misc]
+
+            def told_of(each: Sums, name: str = name) -> FloatArray:
+                return with_missing(each.T, each.outcomes[name])
+
+            def in_people(each: Sums, name: str = name) -> FloatArray:
+                return each.outcomes[name]
+
+            cells = table(told_of, in_people)
             if cells is None:
                 return None
             outcomes[name] = cells[:, :-1]

@@ -190,11 +190,12 @@ def intervals(
     overall: float,
     sizes: Sequence[float],
     tick: Callable[[float], str],
+    said: Callable[[float], str],
 ) -> Markup:
     """Return a point and its interval for each line; a dashed line where all rows together are.
 
     What is longer than the axis (`axis_end`) is cut there, with an arrow. What people read at
-    a place of the axis is what ``tick`` says.
+    a place of the axis is what ``tick`` says; where they point at a line, what ``said`` says.
     """
     high, left, wide, foot = 20.0, 230.0, 640.0, 24.0
     most = axis_end(rates, sizes, overall)
@@ -208,12 +209,12 @@ def intervals(
     if overall == overall:
         parts.append(
             f'<path d="M{x(overall):.1f} 0V{end}" stroke="{INK}" stroke-dasharray="3 3">'
-            f"<title>all rows: {tick(overall)}</title></path>"
+            f"<title>all rows: {said(overall)}</title></path>"
         )
     for at, (text, (share, low, upper)) in enumerate(zip(texts, rates, strict=True)):
         y = at * high + high / 2
-        known = tick(share) if share == share else "not known"
-        told = f"{text}: {known} ({tick(low)} to {tick(upper)})"
+        known = said(share) if share == share else "not known"
+        told = f"{text}: {known} ({said(low)} to {said(upper)})"
         parts.append(
             f'<g data-cluster="{at}"><title>{escape(told)}</title>'
             f'<text x="{left - 8}" y="{y + 4:.0f}" text-anchor="end" data-name="{at}">'

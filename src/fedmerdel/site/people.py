@@ -33,7 +33,7 @@ def count_people(
     in each: a sum of many small shares is no small group.
     """
     T, S = np.zeros(theta.n_clusters), np.zeros_like(theta.log_levels)
-    named = {name: np.zeros((len(T), shares.shape[1])) for name, shares in outcomes.items()}
+    named = {name: np.zeros((len(T), cells.shape[1] + 1)) for name, cells in outcomes.items()}
     for start in range(0, rows.n_rows, PEOPLE_ROWS):
         at = np.arange(start, min(start + PEOPLE_ROWS, rows.n_rows))
         part = rows.take(at)
@@ -87,5 +87,6 @@ def _sums(shares: FloatArray, cells: FloatArray) -> FloatArray:
 
 
 def _stands_behind(cells: FloatArray) -> FloatArray:
-    """Return 1 where a row belongs to a cell by a tenth at least."""
-    return (cells >= LEAST_SHARE).astype(np.float64)
+    """Return 1 where a row belongs to a cell by a tenth at least; last where it is in none."""
+    unknown = 1.0 - cells.sum(axis=1)
+    return (np.column_stack([cells, unknown]) >= LEAST_SHARE).astype(np.float64)
