@@ -33,7 +33,7 @@ from fuzz.workshop import SHOPS, Workshop
 LONGEST_MESSAGE = 20_000
 """Characters of a message: one line, and no file's whole content."""
 
-TIDY_MEGABYTES = 360
+TIDY_MEGABYTES = 420
 """A process that has more is asked to give back what it does not use, which takes a while."""
 
 LARGE_SHARE = 1 / 250

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyarrow import csv
+from typer.main import get_command
 
 from fedmerdel import (
     Broadcast,
@@ -29,6 +30,9 @@ from fedmerdel.model.names_file import read_names
 from fedmerdel.parcels import Parcel
 from fedmerdel.release.reply import load_release, release_from_bytes
 from fedmerdel.study.study import Study
+
+COMMAND = get_command(app)
+"""The command line, made once: that takes longer than most cases."""
 
 Use = str | Callable[[Path, Path, Path], Any]
 """Commands, parted by "; ", in which IT is the hostile file, W the folder of real ones, and OUT
@@ -57,7 +61,7 @@ def run(use: Use, it: Path, shop: Path, out: Path) -> None:
         return
     for command in use.split("; "):
         words = command.replace("IT", str(it)).replace("OUT", str(out)).replace("W/", f"{shop}/")
-        app(args=[*words.split(" "), *_key(command, shop)], standalone_mode=False)
+        COMMAND.main(args=[*words.split(" "), *_key(command, shop)], standalone_mode=False)
 
 
 def _key(command: str, shop: Path) -> list[str]:

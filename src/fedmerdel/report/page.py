@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -41,24 +42,28 @@ def render(template: str, *, heat: dict[str, Any], **content: Any) -> str:
     **content
         What the template shows.
     """
-    environment = Environment(
+    style = _asset("page.css")
+    script = _asset("heatmap.js") + _asset("page.js")
+    data = {**heat, "shareStops": SHARE_STOPS, "ratioStops": RATIO_STOPS}
+    page = _environment().get_template(template).render(
+        style=Markup(style), script=Markup(script), data=_data(data), policy=_policy(script),
+        heat_orders=list(heat["orders"]), heat_unmeasured=heat["unmeasured"], **content,
+    )  # fmt: skip
+    return page.rstrip() + "\n"
+
+
+@cache
+def _environment() -> Environment:
+    """Return what fills templates in; each is compiled once."""
+    found = Environment(
         loader=PackageLoader("fedmerdel.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        count=count, percent=percent, number=number, shade=share_colour, ink=on
-    )
-    style = _asset("page.css")
-    script = _asset("heatmap.js") + _asset("page.js")
-    data = {**heat, "shareStops": SHARE_STOPS, "ratioStops": RATIO_STOPS}
-    page = environment.get_template(template).render(
-        style=Markup(style), script=Markup(script), data=_data(data), policy=_policy(script),
-        heat_orders=list(heat["orders"]), heat_unmeasured=heat["unmeasured"], **content,
-    )  # fmt: skip
-    return page.rstrip() + "\n"
+    found.filters.update(count=count, percent=percent, number=number, shade=share_colour, ink=on)
+    return found
 
 
 def check_page_place(path: str | Path) -> None:
