@@ -117,6 +117,7 @@ def read_clusters(content: dict[str, Any]) -> tuple[Codebook, Prior, Sums]:
         codebook.level_offsets,
         plain_number(told["constant"]),
         floor=None if told["floor"] is None else plain_number(told["floor"]),
+        guide=codebook.guide,
         **{name: _array(told[name]) for name in LEARNED},
     )
     T, S, h = (plain_numbers(content["statistics"][part]) for part in "TSh")
@@ -147,6 +148,8 @@ def _options(estimator: Any) -> dict[str, Any]:
     # What these two were is said by the model itself.
     if not isinstance(options["prior"], str | None):
         options["prior"] = GIVEN
+    if options.get("guide") is not None:
+        options["guide"] = {name: float(weight) for name, weight in options["guide"].items()}
     options["codebook"] = options["codebook"] is not None
     return options
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -100,6 +101,10 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     variable_selection : bool, default=False
         Select variables as the paper does (appendices A and B): each has a probability of
         telling clusters apart, and is left out of the clusters by what is missing to 1.
+    guide : mapping of str to float, or None, default=None
+        Columns that are outcomes, and the weight of each in finding the clusters: 1 counts like
+        a variable, less has less of a say. Rates of a guide are no validation of the clusters.
+        Its entries may be missing, and a named table given to `predict` may lack its column.
     missing : {"ignore", "level", "error"}, default="ignore"
         What missing entries (None, NaN, null, empty text) are. "ignore" leaves them out of
         the likelihood: the row keeps its other entries, and every row gets a label. "level"
@@ -187,6 +192,7 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         n_init: int | None = None,
         prior: Literal["learned", "fixed"] | Any = None,
         variable_selection: bool = False,
+        guide: Mapping[str, float] | None = None,
         missing: Missing = "ignore",
         codebook: Codebook | None = None,
         n_jobs: int | None = None,
@@ -205,6 +211,7 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         self.n_init = n_init
         self.prior = prior
         self.variable_selection = variable_selection
+        self.guide = guide
         self.missing = missing
         self.codebook = codebook
         self.n_jobs = n_jobs
@@ -232,7 +239,7 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         check_options(self)
         seed = checked_seed(self.random_state)
         table = open_table(X)
-        codebook = fit_codebook(table, self.codebook, self.missing)
+        codebook = fit_codebook(table, self.codebook, self.missing, self.guide)
         rows = encode(table, codebook, sample_weight, owner=type(self).__name__)
         init = checked_init(self.init, self.recipe, self.max_clusters, rows.n_rows)
         all_rows = index = None

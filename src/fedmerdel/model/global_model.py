@@ -35,6 +35,7 @@ from fedmerdel.model.rates import Rate, Rates
 from fedmerdel.model.report import write_report
 from fedmerdel.model.state import ModelState
 from fedmerdel.parcels import Parcel
+from fedmerdel.study.guide import refused
 from fedmerdel.sums.arrays import IntArray
 
 
@@ -185,6 +186,7 @@ class GlobalModel(ModelState, Parcel):
 
     def _rates(self, name: str) -> Rates:
         if name not in self.outcomes:
+            refused(self.study.codebook, name)
             known = ", ".join(map(repr, self.outcomes)) or "none"
             raise OptionError(f"name: {name!r} is no outcome of the study, which has {known}")
         return self.outcomes[name]

@@ -23,6 +23,7 @@ from fedmerdel.study.codebook import (
     level_number,
     level_text,
 )
+from fedmerdel.study.guide import guided
 from fedmerdel.study.outcome import Outcome
 from fedmerdel.study.study import Study
 
@@ -66,6 +67,7 @@ def draft_study(
     *,
     name: str | None = None,
     outcomes: Sequence[str] = (),
+    guide: Mapping[str, float] | None = None,
     row_id: str | None = None,
     weight: str | None = None,
     exclude: Sequence[str] = (),
@@ -84,6 +86,8 @@ def draft_study(
         Name of the study; else that of the file, or ``"study"``.
     outcomes : sequence of str
         Columns that are counted in each cluster, and are no variables.
+    guide : mapping of str to float, optional
+        Variables that are outcomes and help to find the clusters, and the weight of each.
     row_id : str, optional
         Column that says which row is which, and is no variable.
     weight : str, optional
@@ -128,7 +132,7 @@ def draft_study(
         codebook, labels = _read_rows(opened, aside, missing == "level"), {}
     return Study(
         _name_of(source) if name is None else name,
-        codebook,
+        guided(codebook, guide),
         outcomes=tuple(map(Outcome, outcomes)),
         row_id=row_id,
         weight=weight,

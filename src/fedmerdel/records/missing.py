@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,9 +11,12 @@ from fedmerdel.errors import DataError
 from fedmerdel.records.columns import Table
 from fedmerdel.records.infer import infer_codebook, listing
 from fedmerdel.study.codebook import Codebook, Missing, check_no_missing_level
+from fedmerdel.study.guide import guided
 
 
-def fit_codebook(table: Table, given: Codebook | None, missing: Missing) -> Codebook:
+def fit_codebook(
+    table: Table, given: Codebook | None, missing: Missing, guide: Any = None
+) -> Codebook:
     """Return the codebook of a fit on one table.
 
     Parameters
@@ -23,6 +28,8 @@ def fit_codebook(table: Table, given: Codebook | None, missing: Missing) -> Code
     missing : {"ignore", "level", "error"}
         With "level", variables whose columns have missing entries get a level for them. The
         others get none: an empty level would change what is expected of the other levels.
+    guide : mapping of str to float, or None
+        Outcomes that help to find the clusters, and the weight of each.
 
     Raises
     ------
@@ -31,18 +38,30 @@ def fit_codebook(table: Table, given: Codebook | None, missing: Missing) -> Code
     OptionError
         If the codebook has a level for missing entries, and `missing` says otherwise.
     """
+    if given is not None and missing != "level":
+        check_no_missing_level(given)
+    found = infer_codebook(table, missing_level=missing == "level") if given is None else given
+    codebook = guided(found, guide)
     if missing == "error":
-        check_complete(table)
-    if missing != "level":
-        if given is not None:
-            check_no_missing_level(given)
-        return infer_codebook(table) if given is None else given
-    if given is None:
-        return infer_codebook(table, missing_level=True)
+        check_complete(table, codebook)
+    if given is None or missing != "level":
+        return codebook
     # Columns of an array are known by their position. Whether they fit is asked by `encode`.
-    names = table.names if table.named else given.names
-    found = zip(names, columns_with_missing(table), strict=False)
-    return given.with_missing_level([name for name, gone in found if gone])
+    names = table.names if table.named else codebook.names
+    gone = zip(names, columns_with_missing(table), strict=False)
+    return codebook.with_missing_level([name for name, some in gone if some])
+
+
+def with_guides(table: Table, codebook: Codebook) -> Table:
+    """Return the table with a column of missing entries for each guide that it lacks.
+
+    Of new rows an outcome is not known yet. Columns without names must all be there: which one
+    is not could not be told.
+    """
+    for at, variable in enumerate(codebook.variables):
+        if table.named and variable.guide is not None and variable.name not in table.names:
+            table = table.with_missing(variable.name, at)
+    return table
 
 
 def columns_with_missing(table: Table) -> NDArray[np.bool_]:
@@ -53,12 +72,17 @@ def columns_with_missing(table: Table) -> NDArray[np.bool_]:
     return found
 
 
-def check_complete(table: Table) -> None:
-    """Refuse a table with missing entries; say how many each column has."""
+def check_complete(table: Table, codebook: Codebook) -> None:
+    """Refuse a table with missing entries; say how many each column has. Guides may have any."""
+    exempt = {
+        name if table.named else table.names[at]
+        for at, name in enumerate(codebook.names)
+        if codebook.variables[at].guide is not None and at < table.n_columns
+    }
     counts = {
         name: column.n_missing
         for name, column in zip(table.names, table.columns, strict=True)
-        if column.n_missing
+        if column.n_missing and name not in exempt
     }
     if counts:
         raise DataError(

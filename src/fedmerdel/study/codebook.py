@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError, OptionError
+from fedmerdel.sums.prior import HEAVIEST
 from fedmerdel.texts import is_seen
 
 Kind = Literal["integer", "boolean", "text"]
@@ -87,12 +89,16 @@ class Variable:
     missing_level : bool, default=False
         The last level is that of missing entries, named ``"(missing)"``. (A text variable
         may have a level of this name without that: then it is a text like others.)
+    guide : float or None, default=None
+        For an outcome that helps to find the clusters: its weight, above 0 to 1, which is that of
+        a variable. Entries may always be missing, and new rows need no such column.
     """
 
     name: str
     levels: tuple[str, ...]
     kind: Kind
     missing_level: bool = False
+    guide: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no table could be encoded with."""
@@ -125,6 +131,13 @@ class Variable:
             raise DataError(f"{where}: levels of a boolean variable are 'false' and 'true'")
         if "" in self.levels:
             raise DataError(f"{where} has an empty level: empty entries count as missing")
+        if self.guide is not None:
+            number = isinstance(self.guide, Real) and not isinstance(self.guide, bool)
+            if not number or not 0 < self.guide <= HEAVIEST:
+                raise DataError(f"{where}: guide: give a weight above 0, {HEAVIEST:g} at most")
+            if self.missing_level:
+                raise DataError(f"{where} is a guide: its missing entries can't be a level")
+            object.__setattr__(self, "guide", float(self.guide))
 
     @classmethod
     def from_values(cls, name: str, values: Iterable[object]) -> Variable:
@@ -159,8 +172,11 @@ class Variable:
         return self.observed
 
     def with_missing_level(self) -> Variable:
-        """Return the variable with a level for missing entries, if it has none yet."""
-        if self.missing_level:
+        """Return the variable with a level for missing entries, if it has none yet.
+
+        Not of a guide: that an outcome is not known yet is no sign of a cluster.
+        """
+        if self.missing_level or self.guide is not None:
             return self
         if MISSING_LEVEL in self.levels:
             raise DataError(
@@ -168,6 +184,10 @@ class Variable:
                 "these entries empty, or give the level another name"
             )
         return replace(self, levels=(*self.levels, MISSING_LEVEL), missing_level=True)
+
+    def called(self, label: str) -> str:
+        """Return what a picture calls it, by its label: a guide is always said to be one."""
+        return label if self.guide is None else f"{label} (guide)"
 
     def find(self, value: object) -> int | None:
         """Return the number of the level that a value fits, or None if there is none."""
@@ -211,6 +231,8 @@ class Codebook:
             if name in seen:
                 raise DataError(f"codebook: variable {name!r} is listed twice")
             seen.add(name)
+        if all(variable.guide is not None for variable in self.variables):
+            raise DataError("codebook: all variables are guides: there is nothing to guide")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -221,6 +243,18 @@ class Codebook:
     def n_levels(self) -> NDArray[np.int64]:
         """Levels of each variable; missing is counted where it is a level."""
         return np.array([len(variable.levels) for variable in self.variables], dtype=np.int64)
+
+    @property
+    def guides(self) -> tuple[Variable, ...]:
+        """The outcomes among the variables that help to find the clusters."""
+        return tuple(variable for variable in self.variables if variable.guide is not None)
+
+    @property
+    def guide(self) -> NDArray[np.float64] | None:
+        """The weight of each variable in finding clusters; None if all have the same, 1."""
+        if not self.guides:
+            return None
+        return np.array([1.0 if v.guide is None else v.guide for v in self.variables])
 
     @property
     def level_offsets(self) -> NDArray[np.int64]:
@@ -243,6 +277,7 @@ class Codebook:
                     "kind": v.kind,
                     "levels": list(v.levels),
                     **({"missing_level": True} if v.missing_level else {}),
+                    **({} if v.guide is None else {"guide": v.guide}),
                 }
                 for v in self.variables
             ]
@@ -292,11 +327,12 @@ def check_no_missing_level(codebook: Codebook) -> None:
 
 
 def _read_variable(entry: object, at: int) -> Variable:
-    if not isinstance(entry, Mapping) or set(entry) - {"missing_level"} != _ENTRIES:
+    if not isinstance(entry, Mapping) or set(entry) - {"missing_level", "guide"} != _ENTRIES:
         raise DataError(
             f"codebook: entry {at} of 'variables' must have 'name', 'kind' and 'levels', only"
         )
     levels = entry["levels"]
     if not isinstance(levels, (list, tuple)) or not all(isinstance(t, str) for t in levels):
         raise DataError(f"codebook: entry {at} of 'variables': 'levels' must be a list of texts")
-    return Variable(entry["name"], tuple(levels), entry["kind"], entry.get("missing_level", False))
+    missing_level, guide = entry.get("missing_level", False), entry.get("guide")
+    return Variable(entry["name"], tuple(levels), entry["kind"], missing_level, guide)
