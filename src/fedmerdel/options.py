@@ -199,9 +199,7 @@ def fit_prior(estimator: Any, codebook: Codebook) -> tuple[Prior, Learned]:
     check_not_selected(codebook, estimator.variable_selection)
     expected = chosen_prior(estimator, codebook)
     n_components = component_count(estimator.max_clusters, estimator.recipe)
-    prior = level_prior(
-        expected, codebook.n_levels, estimator.alpha, n_components, codebook.guide
-    )
+    prior = level_prior(expected, codebook.n_levels, estimator.alpha, n_components, codebook.guide)
     return prior, what_is_learned(expected, estimator.variable_selection, estimator.recipe)
 
 

@@ -57,6 +57,10 @@ def init(
     output: Annotated[Path, typer.Option("-o", "--output", help="The TOML file to write.")],
     name: Annotated[str | None, typer.Option(help="Name of the study.")] = None,
     outcome: Annotated[list[str] | None, typer.Option(help="Yes/no column to count.")] = None,
+    guide: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=WEIGHT", help="Outcome that helps to find clusters."),
+    ] = None,
     row_id: Annotated[str | None, typer.Option(help="Column that identifies rows.")] = None,
     weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
@@ -72,6 +76,7 @@ def init(
             table,
             name=name,
             outcomes=outcome or (),
+            guide=dict(map(_guide, guide or ())),
             row_id=row_id,
             weight=weight,
             exclude=exclude or (),
@@ -86,6 +91,16 @@ def init(
         f"{study.policy.name!r}. Read it, correct it, and give it to every site."
     )
     show_next(f"fedmerdel check {output} TABLE")
+
+
+def _guide(given: str) -> tuple[str, float]:
+    name, _, weight = given.rpartition("=")
+    try:
+        return name, float(weight)
+    except ValueError:
+        raise OptionError(
+            "--guide: give the name of a column and its weight, as in died=0.5"
+        ) from None
 
 
 def check(study: StudyOrSite, table: SomeTable = None) -> None:

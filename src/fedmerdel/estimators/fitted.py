@@ -17,7 +17,7 @@ from fedmerdel.fitting.passes import Workers, label_rows, log_evidence, responsi
 from fedmerdel.model.checks import Checks
 from fedmerdel.options import thread_count
 from fedmerdel.records.encode import encode
-from fedmerdel.records.missing import check_complete, with_guides
+from fedmerdel.records.missing import check_complete, guide_columns, with_guides
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.records.tables import open_table
 from fedmerdel.study.codebook import Codebook
@@ -118,7 +118,7 @@ class FittedClusters(CategoricalColumns, ABC):
         table = with_guides(open_table(X), self.codebook_)
         self._note_columns(X, table, reset=False)
         if self.missing == "error":
-            check_complete(table, self.codebook_)
+            check_complete(table, guide_columns(table, self.codebook_))
         return encode(table, self.codebook_, sample_weight, owner=type(self).__name__)
 
     def _workers(self) -> Workers:

@@ -13,6 +13,7 @@ from fedmerdel.files import write_text
 from fedmerdel.inference.check_counts import SURE
 from fedmerdel.model.certainty import Certainty, expected_certainty
 from fedmerdel.model.describe import Cluster, describe
+from fedmerdel.model.guides import report_guides
 from fedmerdel.model.paragraph import methods_paragraph
 from fedmerdel.model.report_checks import trust
 from fedmerdel.model.report_clusters import cards, images, outcomes
@@ -102,6 +103,7 @@ def model_content(
         "headline": _headline(model, sure),
         "cards": cards(model, clusters),
         "outcomes": outcomes(model, clusters),
+        "guides": report_guides(model, clusters),
         "certainty": _certainty(model, sure, clusters),
         "trust": trust(model, sure, clusters),
         "selection": _selection(model),
@@ -115,6 +117,7 @@ def model_content(
 def _facts(model: ModelState, date: str) -> dict[str, str]:
     study = model.study
     learned = study.prior if isinstance(study.prior, str) else "given in the study"
+    guides = ", ".join(f"{v.name} (weight {v.guide:g})" for v in study.codebook.guides)
     return {
         "Study": study.name,
         "Identifier of the study": study.hash[:16],
@@ -123,6 +126,7 @@ def _facts(model: ModelState, date: str) -> dict[str, str]:
         "Weights": "none" if study.weight is None else f"{study.weight}: rows are sums of these",
         "Variables": f"{len(study.codebook.names)}",
         "Outcomes": ", ".join(each.name for each in study.outcomes) or "none",
+        **({"Guides": guides} if guides else {}),
         "Disclosure control": f"{study.policy.name}: {mechanism_for(study.policy).rule}",
         "Prior of the levels": learned,
         "Most clusters of a fit": f"{study.max_clusters}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,18 +39,20 @@ def fit_codebook(
     OptionError
         If the codebook has a level for missing entries, and `missing` says otherwise.
     """
-    if given is not None and missing != "level":
-        check_no_missing_level(given)
-    found = infer_codebook(table, missing_level=missing == "level") if given is None else given
-    codebook = guided(found, guide)
+    if given is not None:
+        given = guided(given, guide)
     if missing == "error":
-        check_complete(table, codebook)
-    if given is None or missing != "level":
-        return codebook
+        named = guide if isinstance(guide, Mapping) else ()
+        check_complete(table, named if given is None else guide_columns(table, given))
+    if given is None:
+        return guided(infer_codebook(table, missing_level=missing == "level"), guide)
+    if missing != "level":
+        check_no_missing_level(given)
+        return given
     # Columns of an array are known by their position. Whether they fit is asked by `encode`.
-    names = table.names if table.named else codebook.names
-    gone = zip(names, columns_with_missing(table), strict=False)
-    return codebook.with_missing_level([name for name, some in gone if some])
+    names = table.names if table.named else given.names
+    found = zip(names, columns_with_missing(table), strict=False)
+    return given.with_missing_level([name for name, gone in found if gone])
 
 
 def with_guides(table: Table, codebook: Codebook) -> Table:
@@ -72,17 +75,19 @@ def columns_with_missing(table: Table) -> NDArray[np.bool_]:
     return found
 
 
-def check_complete(table: Table, codebook: Codebook) -> None:
-    """Refuse a table with missing entries; say how many each column has. Guides may have any."""
-    exempt = {
-        name if table.named else table.names[at]
-        for at, name in enumerate(codebook.names)
-        if codebook.variables[at].guide is not None and at < table.n_columns
-    }
+def guide_columns(table: Table, codebook: Codebook) -> set[str]:
+    """Return the table's columns that are guides, by name or by position."""
+    columns = codebook.names if table.named else table.names
+    found = zip(columns, codebook.variables, strict=False)
+    return {name for name, variable in found if variable.guide is not None}
+
+
+def check_complete(table: Table, but: Collection[str] = ()) -> None:
+    """Refuse a table with missing entries but in these columns; say how many each has."""
     counts = {
         name: column.n_missing
         for name, column in zip(table.names, table.columns, strict=True)
-        if column.n_missing and name not in exempt
+        if column.n_missing and name not in but
     }
     if counts:
         raise DataError(

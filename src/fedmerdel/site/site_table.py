@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.records.encode import encode
 from fedmerdel.records.frames import date_texts
-from fedmerdel.records.missing import check_complete, with_guides
+from fedmerdel.records.missing import check_complete, guide_columns, with_guides
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.records.tables import Readable, open_readable
 from fedmerdel.records.weights import column_weights
@@ -41,7 +41,7 @@ def study_rows(
         asked = [name for name in book.names if not (new and name in lacking)]
         columns = with_guides(opened.select(asked), book)
     if study.missing == "error":
-        check_complete(columns, book)
+        check_complete(columns, guide_columns(columns, book))
     return encode(columns, study.codebook, sample_weight, owner="the study")
 
 

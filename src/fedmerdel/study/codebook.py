@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError, OptionError
-from fedmerdel.sums.prior import HEAVIEST
 from fedmerdel.texts import is_seen
 
 Kind = Literal["integer", "boolean", "text"]
@@ -36,6 +35,10 @@ MISSING_LEVEL = "(missing)"
 
 MAX_LEVELS = 255
 """Levels of one variable: the states of a byte, less one that is kept for missing."""
+
+HEAVIEST = 1.0
+"""The greatest weight of a guide. Above, clusters of its levels alone would always pay: they gain
+the weight times the entropy of the outcome a row, and cost that entropy once."""
 
 UNSEEN = "holds control characters, or others that nobody sees: write it again"
 """What is wrong with a text that could change what a screen shows."""
@@ -134,7 +137,7 @@ class Variable:
         if self.guide is not None:
             number = isinstance(self.guide, Real) and not isinstance(self.guide, bool)
             if not number or not 0 < self.guide <= HEAVIEST:
-                raise DataError(f"{where}: guide: give a weight above 0, {HEAVIEST:g} at most")
+                raise DataError(f"{where}: guide: give a weight above 0, and {HEAVIEST:g} at most")
             if self.missing_level:
                 raise DataError(f"{where} is a guide: its missing entries can't be a level")
             object.__setattr__(self, "guide", float(self.guide))

@@ -60,9 +60,9 @@ def no_validation(guides: Sequence[Variable], labels: Mapping[str, str]) -> str:
     names = " and ".join(f"{labels.get(v.name, v.name)} (weight {v.guide:g})" for v in guides)
     they, it = ("these outcomes", "they") if len(guides) > 1 else ("this outcome", "it")
     return (
-        f"Helped to find the clusters: {names}. That clusters differ in {they} is therefore no "
-        f"validation of them; {it} would differ, to some degree, also between clusters found from "
-        "noise."
+        f"Helped to find the clusters: {names}. That the clusters differ in {they} is therefore no "
+        f"validation of them: they would differ more than by chance even if {it} had nothing to do "
+        "with them."
     )
 
 

@@ -21,10 +21,6 @@ SMALLEST = 1e-9
 LARGEST = 1e9
 """The largest: above, counts are lost in it."""
 
-HEAVIEST = 1.0
-"""The greatest weight of a guide. Above, clusters of its levels alone would always pay: they gain
-the weight times the entropy of the outcome a row, and cost that entropy once."""
-
 ROUNDING = 1e-9
 """What a share may be above 1."""
 
@@ -99,7 +95,7 @@ class Prior(NamedTuple):
             "strength": (len(self.n_levels), 0.0, LARGEST),
             "inclusion": (len(self.n_levels), 0.0, 1.0 + ROUNDING),
             "background": (self.n_levels.sum(), 0.0, 1.0 + ROUNDING),
-            "guide": (len(self.n_levels), 0.0, HEAVIEST),
+            "guide": (len(self.n_levels), 0.0, 1.0 + ROUNDING),
         }
         for name, (size, low, high) in shapes.items():
             part = getattr(self, name)
