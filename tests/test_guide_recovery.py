@@ -63,9 +63,7 @@ def test_across_sites_too(seeds: range, record_property: Record) -> None:
 
 @over(range(100, 104), range(1000, 1100))
 def test_noise_that_guides_costs_little(seeds: range, record_property: Record) -> None:
-    lost = [
-        recovered(seed, None)[0] - recovered(seed, 1.0, noise=True)[0] for seed in seeds
-    ]
+    lost = [recovered(seed, None)[0] - recovered(seed, 1.0, noise=True)[0] for seed in seeds]
     record_property("ARI lost to a guide that is noise", f"{np.mean(lost):.4f}, at most 0.02")
     assert np.mean(lost) <= 0.02
 

@@ -10,8 +10,14 @@ from fedmerdel.model.describe import Cluster
 from fedmerdel.model.rates import Rate
 from fedmerdel.model.state import ModelState
 from fedmerdel.report.charts import intervals
+from fedmerdel.study.codebook import HEAVIEST
 from fedmerdel.study.conditions import shown_levels
 from fedmerdel.study.guide import no_validation
+
+PULLED = (
+    "With a weight below 1 rates are pulled to their mean, the more the smaller it is: rows that "
+    "are not sure of their cluster are counted in several."
+)
 
 
 class GuideRates(NamedTuple):
@@ -57,7 +63,10 @@ def _rate(cluster: Cluster, variable: str, level: str) -> Rate:
 def guides_note(model: ModelState) -> str | None:
     """Return what must stand beside the rates of guides; None if the model has none."""
     guides = model.study.codebook.guides
-    return no_validation(guides, dict(model.study.labels)) if guides else None
+    if not guides:
+        return None
+    pulled = f" {PULLED}" if any(each.guide != HEAVIEST for each in guides) else ""
+    return no_validation(guides, dict(model.study.labels)) + pulled
 
 
 def report_guides(model: ModelState, clusters: Sequence[Cluster]) -> dict[str, Any] | None:

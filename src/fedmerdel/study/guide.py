@@ -61,7 +61,7 @@ def no_validation(guides: Sequence[Variable], labels: Mapping[str, str]) -> str:
     they, it = ("these outcomes", "they") if len(guides) > 1 else ("this outcome", "it")
     return (
         f"Helped to find the clusters: {names}. That the clusters differ in {they} is therefore no "
-        f"validation of them: they would differ more than by chance even if {it} had nothing to do "
+        f"validation of them: they may differ by more than chance even if {it} had nothing to do "
         "with them."
     )
 
