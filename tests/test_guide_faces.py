@@ -92,10 +92,13 @@ def test_without_a_guide_the_hash_is_what_it_was() -> None:
 
 @pytest.mark.parametrize("weight", [0, -0.5, 1.01, float("nan"), True, "0.5", [0.5]])
 def test_weights_that_are_refused(weight: Any) -> None:
-    with pytest.raises(DataError, match=r"'died': guide: give a weight above 0, and 1 at most"):
+    said = r"'died': (guide: )?give a weight above 0, and 1 at most"
+    with pytest.raises(OptionError, match=said):
         draft_study(FRAME, guide={GUIDE: weight})
-    with pytest.raises(DataError, match="give a weight"):
+    with pytest.raises(OptionError, match=said):
         MerDel(guide={GUIDE: weight}).fit(FRAME)
+    with pytest.raises(DataError, match=said):
+        Variable(GUIDE, ("0", "1"), "integer", guide=weight)
 
 
 def test_what_else_is_refused(tmp_path: Path) -> None:
@@ -299,7 +302,7 @@ def test_pages_and_paragraph_say_so(federation: Federation, fitted: MerDel, tmp_
         page = " ".join((tmp_path / f"{number}.html").read_text().split())
         assert "<h2>Guides</h2>" in page
         assert "died (weight 0.5). That the clusters differ in this outcome is therefore no" in page
-        assert "With a weight below 1 rates are pulled to their mean" in page
+        assert "corrected for rows that are counted in the wrong cluster" in page
         assert "died (guide)" in page
     said = federation.model.methods_paragraph()
     assert "1 variable of these is an outcome, with the likelihood raised to the power" in said
@@ -307,7 +310,6 @@ def test_pages_and_paragraph_say_so(federation: Federation, fitted: MerDel, tmp_
     plain = MerDel(random_state=1).fit(FRAME)
     plain.report(tmp_path / "plain.html")
     assert "Guides" not in (tmp_path / "plain.html").read_text()
-    assert merged(drafted(1.0)).model.methods_paragraph().count("pulled") == 0
 
 
 def test_figures_mark_it(federation: Federation, fitted: MerDel) -> None:

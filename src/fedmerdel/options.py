@@ -11,7 +11,7 @@ import numpy as np
 from fedmerdel.errors import OptionError
 from fedmerdel.fitting.options import Init, Options, Recipe
 from fedmerdel.study.codebook import Codebook, Missing
-from fedmerdel.study.guide import check_not_selected
+from fedmerdel.study.guide import check_not_selected, check_weights
 from fedmerdel.study.level_prior import checked_alpha, checked_prior, chosen_way
 from fedmerdel.sums.components import (
     AUTO,
@@ -63,6 +63,7 @@ def check_options(estimator: Any) -> None:
         raise OptionError("tol, absolute_tol: give one of them")
     if not isinstance(estimator.variable_selection, bool):
         raise OptionError("variable_selection: give True or False")
+    check_weights(estimator.guide)
     if not isinstance(estimator.codebook, Codebook | None):
         raise OptionError("codebook: give a Codebook or None")
     if estimator.n_jobs is not None and (not _is_whole(estimator.n_jobs) or estimator.n_jobs == 0):

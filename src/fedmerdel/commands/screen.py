@@ -166,7 +166,7 @@ def show_clusters(model: ModelState, clusters: Sequence[Cluster]) -> None:
         f"{len(told)} of {count(len(model.study.codebook.names), 'variable')} tell the clusters "
         f"apart: {_some(told)}"
     )
-    guides = guide_rates(model, clusters)
+    guides = guide_rates(model)
     for cluster in clusters:
         rates = {f"{name} (guide)": each.clusters for name, each in guides.items()}
         _show_cluster(cluster, model.study, {name: r[cluster.number] for name, r in rates.items()})

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isnan
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from fedmerdel.inference.confusion import make_up
+from fedmerdel.inference.corrected import effective_rows
+from fedmerdel.inference.guided import GuidedRates, confusions, guided_rates
 from fedmerdel.model.describe import Cluster
-from fedmerdel.model.rates import Rate
+from fedmerdel.model.intervals import count_errors
+from fedmerdel.model.rates import Rate, rate
 from fedmerdel.model.state import ModelState
 from fedmerdel.report.charts import intervals
-from fedmerdel.study.codebook import HEAVIEST
 from fedmerdel.study.conditions import shown_levels
 from fedmerdel.study.guide import no_validation
-
-PULLED = (
-    "With a weight below 1 rates are pulled to their mean, the more the smaller it is: rows that "
-    "are not sure of their cluster are counted in several."
-)
+from fedmerdel.sums.expectations import expectations
 
 
 class GuideRates(NamedTuple):
@@ -26,8 +26,7 @@ class GuideRates(NamedTuple):
     Attributes
     ----------
     clusters : tuple of Rate
-        In each cluster. Of all its counts, and not corrected: the smaller its weight, the more
-        they are pulled to their mean by rows counted in the wrong cluster.
+        In each cluster, corrected for rows that are counted in the wrong one.
     overall : float
         In all rows.
     """
@@ -36,37 +35,41 @@ class GuideRates(NamedTuple):
     overall: float
 
 
-def guide_rates(model: ModelState, clusters: Sequence[Cluster]) -> dict[str, GuideRates]:
+def guide_rates(model: ModelState) -> dict[str, GuideRates]:
     """Return the rates of a model's guides by the name of each.
 
     With more than two levels, they are called as those of outcomes are: ``"stage: II"``.
     """
-    book = model.study.codebook
-    names = [(v, level) for v in book.variables for level in v.levels]
-    found = {}
-    for at in shown_levels(book):
-        variable, level = names[at]
-        if variable.guide is not None:
-            name = variable.name if len(variable.levels) == 2 else f"{variable.name}: {level}"
-            each = tuple(_rate(cluster, variable.name, level) for cluster in clusters)
-            found[name] = GuideRates(each, float(model.profile.overall[at]))
+    book, sums = model.study.codebook, model.sums
+    if not book.guides:
+        return {}
+    made, theta = make_up(sums, model.prior, 1), expectations(sums, model.row_prior)
+    changed = count_errors(sums, model.study.policy, model.n_sites)
+    variance = np.zeros_like(sums.S) if changed is None else changed.S
+    shown, found = shown_levels(book), {}
+    for variable, start in zip(book.variables, book.level_offsets[:-1].tolist(), strict=True):
+        if variable.guide is None:
+            continue
+        own = slice(start, start + len(variable.levels))
+        rates = guided_rates(confusions(made, theta, own), sums.S[:, own], variance[:, own])
+        for at, level in enumerate(variable.levels):
+            if start + at in shown:
+                name = variable.name if len(variable.levels) == 2 else f"{variable.name}: {level}"
+                overall = float(model.profile.overall[start + at])
+                found[name] = GuideRates(_rates(rates, at), overall)
     return found
 
 
-def _rate(cluster: Cluster, variable: str, level: str) -> Rate:
-    [found] = [c for c in cluster.levels if (c.variable, c.level) == (variable, level)]
-    if isnan(found.prevalence):
-        return Rate(found.prevalence, 0.0, 1.0)
-    return Rate(found.prevalence, found.low, found.high)
+def _rates(found: GuidedRates, at: int) -> tuple[Rate, ...]:
+    share = found.share[:, at]
+    sure = effective_rows(share, found.variance[:, at], found.rows)
+    return tuple(rate(*each) for each in zip(share.tolist(), sure.tolist(), strict=True))
 
 
 def guides_note(model: ModelState) -> str | None:
     """Return what must stand beside the rates of guides; None if the model has none."""
     guides = model.study.codebook.guides
-    if not guides:
-        return None
-    pulled = f" {PULLED}" if any(each.guide != HEAVIEST for each in guides) else ""
-    return no_validation(guides, dict(model.study.labels)) + pulled
+    return no_validation(guides, dict(model.study.labels)) if guides else None
 
 
 def report_guides(model: ModelState, clusters: Sequence[Cluster]) -> dict[str, Any] | None:
@@ -75,7 +78,7 @@ def report_guides(model: ModelState, clusters: Sequence[Cluster]) -> dict[str, A
     if note is None:
         return None
     sizes, charts = [cluster.rows for cluster in clusters], []
-    for name, (each, overall) in guide_rates(model, clusters).items():
+    for name, (each, overall) in guide_rates(model).items():
         chart = intervals(texts, [r.on_axis for r in each], overall, sizes, each[0].tick)
         charts.append({"name": name, "chart": chart, "overall": overall})
     return {"note": note, "charts": charts}

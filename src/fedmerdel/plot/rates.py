@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.model.describe import describe
 from fedmerdel.model.guides import guide_rates
 from fedmerdel.model.rates import Rate
 from fedmerdel.model.state import ModelState
@@ -81,7 +80,7 @@ def _asked(model: ModelState, outcome: str) -> tuple[tuple[Rate, ...], Rate, str
     if outcome in model.study.measures:
         each, overall, *_ = model.outcomes[outcome]
         return each, overall, ""
-    guides = guide_rates(model, describe(model)) if model.study.codebook.guides else {}
+    guides = guide_rates(model)
     if outcome in guides:
         each, all_rows = guides[outcome]
         return each, Rate(all_rows, all_rows, all_rows), " (guide: no validation)"

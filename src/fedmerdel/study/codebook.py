@@ -40,6 +40,9 @@ HEAVIEST = 1.0
 """The greatest weight of a guide. Above, clusters of its levels alone would always pay: they gain
 the weight times the entropy of the outcome a row, and cost that entropy once."""
 
+WEIGHT = f"give a weight above 0, and {HEAVIEST:g} at most"
+"""What to say of a weight that is none."""
+
 UNSEEN = "holds control characters, or others that nobody sees: write it again"
 """What is wrong with a text that could change what a screen shows."""
 
@@ -75,6 +78,12 @@ def level_number(text: str) -> int | None:
         return None
     number = int(text)
     return number if number in _INT64 and str(number) == text else None
+
+
+def is_weight(value: Any) -> bool:
+    """Whether a guide can have this weight."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    return number and bool(0 < value <= HEAVIEST)
 
 
 @dataclass(frozen=True)
@@ -135,9 +144,8 @@ class Variable:
         if "" in self.levels:
             raise DataError(f"{where} has an empty level: empty entries count as missing")
         if self.guide is not None:
-            number = isinstance(self.guide, Real) and not isinstance(self.guide, bool)
-            if not number or not 0 < self.guide <= HEAVIEST:
-                raise DataError(f"{where}: guide: give a weight above 0, and {HEAVIEST:g} at most")
+            if not is_weight(self.guide):
+                raise DataError(f"{where}: guide: {WEIGHT}")
             if self.missing_level:
                 raise DataError(f"{where} is a guide: its missing entries can't be a level")
             object.__setattr__(self, "guide", float(self.guide))

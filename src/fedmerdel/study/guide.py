@@ -7,7 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from fedmerdel.errors import OptionError
-from fedmerdel.study.codebook import Codebook, Variable
+from fedmerdel.study.codebook import WEIGHT, Codebook, Variable, is_weight
+
+
+def check_weights(given: Any) -> None:
+    """Refuse what are no weights of guides by their names; None is no guide."""
+    if given is None:
+        return
+    if not isinstance(given, Mapping):
+        raise OptionError("guide: give the weight of each guide by its name")
+    wrong = [repr(name) for name, weight in given.items() if not is_weight(weight)]
+    if wrong:
+        raise OptionError(f"guide: {wrong[0]}: {WEIGHT}")
 
 
 def guided(codebook: Codebook, weights: Any) -> Codebook:
@@ -20,10 +31,9 @@ def guided(codebook: Codebook, weights: Any) -> Codebook:
     weights : mapping of str to float, or None
         The weight of each guide by the name of its variable.
     """
+    check_weights(weights)
     if weights is None:
         return codebook
-    if not isinstance(weights, Mapping):
-        raise OptionError("guide: give the weight of each guide by its name")
     unknown = [repr(name) for name in weights if name not in codebook.names]
     if unknown:
         raise OptionError(f"guide: there is no variable {', '.join(unknown)}: check the spelling")
