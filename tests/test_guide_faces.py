@@ -294,6 +294,11 @@ def test_it_can_be_no_outcome(federation: Federation) -> None:
         assert "\n" not in str(caught.value)
         with pytest.raises(OptionError, match="'v0' is no outcome"):
             ask("v0")
+    rates = model.guide_rates(GUIDE)
+    assert len(rates) == model.n_clusters
+    assert all(0 <= rate.low <= rate.share <= rate.high <= 1 for rate in rates)
+    with pytest.raises(OptionError, match="'v0' is no guide of the study, which has 'died'"):
+        model.guide_rates("v0")
 
 
 def test_pages_and_paragraph_say_so(federation: Federation, fitted: MerDel, tmp_path: Path) -> None:

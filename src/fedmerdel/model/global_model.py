@@ -19,6 +19,7 @@ from fedmerdel.inference.intervals import Intervals
 from fedmerdel.model.certainty import expected_certainty
 from fedmerdel.model.describe import Cluster, describe, intervals_of
 from fedmerdel.model.generate import sample
+from fedmerdel.model.guides import guide_rates
 from fedmerdel.model.model_files import (
     CLUSTERS,
     DOCUMENT,
@@ -162,6 +163,22 @@ class GlobalModel(ModelState, Parcel):
             ``"smoking: never"``; with time to an event ``"died by 365"``.
         """
         return self._rates(name).clusters
+
+    def guide_rates(self, name: str) -> tuple[Rate, ...]:
+        """Return how often a guide occurs in each cluster, which is no validation of them.
+
+        Corrected for rows that are counted in another cluster; see `Rate`.
+
+        Parameters
+        ----------
+        name : str
+            The guide's name; with more than two levels ``"stage: II"``.
+        """
+        found = guide_rates(self)
+        if name not in found:
+            known = ", ".join(map(repr, found)) or "none"
+            raise OptionError(f"name: {name!r} is no guide of the study, which has {known}")
+        return found[name].clusters
 
     def outcome_test(self, name: str) -> OutcomeTest:
         """Test whether an outcome is the same in all clusters, and which pairs differ.

@@ -81,5 +81,5 @@ def refused(codebook: Codebook, name: str) -> None:
     if any(name == guide.name for guide in codebook.guides):
         raise OptionError(
             f"name: {name!r} is a guide: it helped to find the clusters, so its rates are no "
-            "validation of them, and a test of them is void; describe() shows them"
+            "validation of them, and a test of them is void; guide_rates shows them"
         )
