@@ -79,6 +79,7 @@ def report_guides(model: ModelState, clusters: Sequence[Cluster]) -> dict[str, A
         return None
     sizes, charts = [cluster.rows for cluster in clusters], []
     for name, (each, overall) in guide_rates(model).items():
-        chart = intervals(texts, [r.on_axis for r in each], overall, sizes, each[0].tick)
+        places, first = [rate.on_axis for rate in each], each[0]
+        chart = intervals(texts, places, overall, sizes, first.tick, first.said)
         charts.append({"name": name, "chart": chart, "overall": overall})
     return {"note": note, "charts": charts}
