@@ -108,6 +108,7 @@ REASONS = {
         for name in ("LEAST_DRAWN", "MOST_DRAWN", "DRAWN", "AT_SITES")
     },
     "centre.outcomes.NO_ROWS": SHOWN,
+    "inference.guided.MOST_STEPS": "a bound on time: nothing is told beyond",
     "centre.doubts.Z": "the normal distribution's",
     "inference.outlying.TO_DEVIATION": "1 over the upper quartile of a normal variable",
     **{

@@ -317,6 +317,15 @@ def test_pages_and_paragraph_say_so(federation: Federation, fitted: MerDel, tmp_
     assert "Guides" not in (tmp_path / "plain.html").read_text()
 
 
+def test_an_outcome_that_nobody_knows_yet(tmp_path: Path) -> None:
+    study = drafted()
+    model = merge_sites(study, [fit_site(study, EMPTY, site="a")]).model
+    assert all(np.isnan(rate.share) for rate in model.guide_rates(GUIDE))
+    model.report(tmp_path / "page.html")
+    assert "died (guide)" in (tmp_path / "page.html").read_text()
+    assert model.describe()[0].not_measured == (GUIDE,)
+
+
 def test_figures_mark_it(federation: Federation, fitted: MerDel) -> None:
     drawn = plot.outcomes(federation, GUIDE)
     assert drawn.get_xlabel() == "rows with died (guide: no validation), 95 % interval"

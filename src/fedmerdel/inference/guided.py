@@ -24,6 +24,9 @@ from fedmerdel.inference.confusion import Confusion, MadeUp, confusion_of
 from fedmerdel.sums.arrays import FloatArray
 from fedmerdel.sums.expectations import Expectations
 
+MOST_STEPS = 100
+"""For each cluster, of least squares within bounds: far more than it takes."""
+
 
 class GuidedRates(NamedTuple):
     """Shares of the levels of an outcome in each cluster.
@@ -75,7 +78,7 @@ def guided_rates(confused: list[Confusion], counts: FloatArray, changed: FloatAr
     """
     rows, variance = np.zeros_like(counts), np.zeros_like(counts)
     for at, (mean, products) in enumerate(confused):
-        rows[:, at] = nnls(mean, counts[:, at])[0]
+        rows[:, at] = nnls(mean, counts[:, at], maxiter=MOST_STEPS * len(mean))[0]
         back = np.linalg.pinv(mean)
         spread = np.einsum("k,kgh->gh", rows[:, at], products) + np.diag(changed[:, at])
         variance[:, at] = np.einsum("ag,gh,ah->a", back, spread, back)

@@ -81,5 +81,5 @@ def report_guides(model: ModelState, clusters: Sequence[Cluster]) -> dict[str, A
     for name, (each, overall) in guide_rates(model).items():
         places, first = [rate.on_axis for rate in each], each[0]
         chart = intervals(texts, places, overall, sizes, first.tick, first.said)
-        charts.append({"name": name, "chart": chart, "overall": overall})
+        charts.append({"name": name, "chart": chart, "overall": overall, "rates": each})
     return {"note": note, "charts": charts}
