@@ -79,7 +79,7 @@ def test_variances_are_those_of_repeated_tables() -> None:
     confused = every_row(phi, theta, 3)
     N = 4000 * np.array([0.5, 0.3, 0.2])[:, None] * of_levels
     rng, shares = np.random.default_rng(1), []
-    for _ in range(400):
+    for _ in range(200):
         counts = np.zeros((3, 3))
         for k, level in product(range(3), range(3)):
             n = rng.poisson(N[k, level])
@@ -90,7 +90,7 @@ def test_variances_are_those_of_repeated_tables() -> None:
         shares.append(guided_rates(confused, counts, np.zeros((3, 3))).share)
     expected = np.stack([each.mean @ N[:, at] for at, each in enumerate(confused)], axis=1)
     told = guided_rates(confused, expected, np.zeros((3, 3))).variance
-    np.testing.assert_allclose(np.std(shares, axis=0), np.sqrt(told), rtol=0.2)
+    np.testing.assert_allclose(np.std(shares, axis=0), np.sqrt(told), rtol=0.25)
 
 
 def test_sure_rows_are_taken_as_counted() -> None:
@@ -148,7 +148,7 @@ def judged(found: list[np.ndarray | None], what: str, record_property: Record) -
     return covered
 
 
-@over(range(100, 104), range(1000, 1100))
+@over(range(100, 103), range(1000, 1100))
 @pytest.mark.parametrize("weight", [0.25, 0.5, 1.0])
 def test_rates_are_not_pulled_to_their_mean(
     weight: float, seeds: range, record_property: Record
