@@ -69,6 +69,8 @@ def load(kind: type[Estimator], path: str | Path) -> Estimator:
         if options["prior"] == GIVEN:
             options["prior"] = estimator._given_prior()
         options["codebook"] = codebook if options["codebook"] else None
+        guides = {variable.name: variable.guide for variable in codebook.guides}
+        options["guide"] = guides if options["guide"] else None
         estimator.__init__(**options)
         estimator.n_features_in_ = plain_whole(content["n_features"])
         names = content["feature_names"]
@@ -145,12 +147,11 @@ def _options(estimator: Any) -> dict[str, Any]:
         options["init"] = None
     if not isinstance(options["random_state"], int):
         options["random_state"] = None
-    # What these two were is said by the model itself.
+    # What these were is said by the model itself.
     if not isinstance(options["prior"], str | None):
         options["prior"] = GIVEN
-    if options.get("guide") is not None:
-        options["guide"] = {name: float(weight) for name, weight in options["guide"].items()}
-    options["codebook"] = options["codebook"] is not None
+    for name in ("codebook", "guide"):
+        options[name] = options[name] is not None
     return options
 
 
