@@ -110,7 +110,7 @@ def prepare(shop: Workshop, seed: int, number: int) -> Case:
     if not packed and not is_large and rng.random() < 0.12:
         edit = places.edit_folder if it.is_dir() else places.edit_file
         edits.append(edit(it, rng))
-    rows = is_large and _is_rows(edits[0])
+    rows = (is_large and _is_rows(edits[0])) or (_is_rows(name) and edits[-1] == "file: huge")
     return Case(kind, shop.folder / which, use, tuple(edits), it, home / "out", rows)
 
 
