@@ -146,6 +146,20 @@ def site_sums(counting: Counting, name: str) -> list[SiteSums]:
 
     Of each cell but the first; last the rows of which it is known.
     """
+    found = []
+    for site, parts in zip(counting.sites, site_cells(counting, name), strict=True):
+        sums, variance = (
+            np.column_stack([part[:, 1:-1], part[:, :-1].sum(axis=1)]) for part in parts
+        )
+        found.append(SiteSums(site.confusion, sums, variance))
+    return found
+
+
+def site_cells(counting: Counting, name: str) -> list[tuple[FloatArray, FloatArray]]:
+    """Return the rows in each cell, hidden ones filled in, and the variance of being hidden.
+
+    By the clusters of each site's confusion; the last cell is of rows of which nothing is known.
+    """
     told = [
         with_missing(site.summary.sums.T, site.summary.sums.outcomes[name])
         for site in counting.sites
@@ -160,12 +174,11 @@ def site_sums(counting: Counting, name: str) -> list[SiteSums]:
     found = []
     for site, own, first in zip(counting.sites, cells, told, strict=True):
         blurred = site.summary.mechanism.variance(first, site.summary.rest)
-        shape = (len(site.confusion.mean), own.shape[1] - 1)
-        sums, variance = np.zeros(shape), np.zeros(shape)
-        for into, part in ((sums, own), (variance, blurred)):
-            known = part[:, :-1].sum(axis=1)
-            np.add.at(into, site.place, np.column_stack([part[:, 1:-1], known]))
-        found.append(SiteSums(site.confusion, sums, variance))
+        shape = (len(site.confusion.mean), own.shape[1])
+        rows, variance = np.zeros(shape), np.zeros(shape)
+        np.add.at(rows, site.place, own)
+        np.add.at(variance, site.place, blurred)
+        found.append((rows, variance))
     return found
 
 

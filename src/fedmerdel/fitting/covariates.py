@@ -93,27 +93,6 @@ class Covaried(NamedTuple):
         return of_levels + log_evidence(self.counts, design, self.coefficients)
 
 
-class CovariateFit(NamedTuple):
-    """What a fit with covariates found.
-
-    Attributes
-    ----------
-    found : Covaried
-        The clusters, the largest first.
-    elbo : float
-        Their ELBO.
-    history : History
-        The passes and moves that led there.
-    converged : bool
-        Whether it settled within the passes allowed.
-    """
-
-    found: Covaried
-    elbo: float
-    history: History
-    converged: bool
-
-
 def fit_with_covariates(
     patterns: Patterns,
     stats: Sums,
@@ -122,7 +101,7 @@ def fit_with_covariates(
     tol: float,
     max_iter: int,
     workers: Workers,
-) -> CovariateFit:
+) -> tuple[Covaried, History, bool]:
     """Go on from clusters of a mixture without covariates: passes, and merges that gain.
 
     Parameters
@@ -139,6 +118,15 @@ def fit_with_covariates(
         Most passes; a move that is under way is finished.
     workers : Workers
         The threads to work with.
+
+    Returns
+    -------
+    found : Covaried
+        The clusters, the largest first.
+    history : History
+        The passes and moves that led there.
+    converged : bool
+        Whether it settled within the passes allowed.
     """
     history = History(sum(rows.n_rows for rows in patterns.rows.values()), None)
     ascent = _Ascent(patterns, learning, workers, history)
@@ -157,7 +145,7 @@ def fit_with_covariates(
             stats, first = found.stats.take(by_size), ascent.best(found.counts[:, by_size])
             found = ascent.step(first, stats, found.prior)
         else:
-            return CovariateFit(found, found.bound(patterns.design), history, converged)
+            return found, history, converged
 
 
 class _Ascent(NamedTuple):

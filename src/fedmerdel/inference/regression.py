@@ -224,4 +224,5 @@ def _scores(cells: Cells, beta: FloatArray) -> FloatArray:
 def _spread_out(of_odds: FloatArray, design: FloatArray) -> FloatArray:
     """Return a matrix of the coefficients for one of each pattern's log odds (V, K - 1, K - 1)."""
     size = of_odds.shape[1] * design.shape[1]
-    return np.einsum("vkl,vi,vj->kilj", of_odds, design, design, optimize=True).reshape(size, size)
+    found = np.einsum("vkl,vi,vj->kilj", of_odds, design, design, optimize=True)
+    return np.asarray(found.reshape(size, size))

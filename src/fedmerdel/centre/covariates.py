@@ -1,0 +1,55 @@
+"""How membership depends on covariates: from what sites released, corrected at the centre.
+
+Sites have counted their rows by pattern of the covariates in each cluster, as they count an
+outcome. Nothing else is asked of them. Each site has an intercept of its own for each cluster, so
+that effects are those within sites, and the site is a covariate like the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedmerdel.centre.outcomes import Counting, site_cells
+from fedmerdel.inference.regression import Cells, dummies, prior_precision, regress
+from fedmerdel.model.membership import Membership, terms_of
+from fedmerdel.study.outcome import COVARIATES
+from fedmerdel.study.study import Study
+from fedmerdel.sums.arrays import FloatArray
+
+
+def membership(counting: Counting, study: Study, sites: tuple[str, ...]) -> Membership:
+    """Return the effects of the study's covariates, and of the sites, on membership."""
+    tables = covariate_cells(counting, study)
+    q = tables[0].design.shape[1]
+    found = regress(tables, prior_precision(q))
+    # The intercept says how large clusters are at the first site: nobody's odds ratio.
+    kept = np.delete(np.arange(found.coefficients.size), np.s_[::q])
+    return Membership(
+        terms_of(study.covariates, sites),
+        found.coefficients[1:],
+        found.covariance[np.ix_(kept, kept)],
+    )
+
+
+def covariate_cells(counting: Counting, study: Study) -> list[Cells]:
+    """Return what each site counted by pattern, with dummies of covariates and sites."""
+    design = dummies([len(each.levels) for each in study.covariates])
+    n_sites, tables = len(counting.sites), []
+    pairs = zip(counting.sites, site_cells(counting, COVARIATES), strict=True)
+    for b, (site, (cells, variance)) in enumerate(pairs):
+        own = np.zeros((len(design), n_sites))
+        own[:, b] = 1.0
+        tables.append(
+            Cells(
+                np.hstack([design, own[:, 1:]]),
+                cells[:, :-1].T,
+                *site.confusion,
+                _diagonals(variance[:, :-1].T),
+            )
+        )
+    return tables
+
+
+def _diagonals(variance: FloatArray) -> FloatArray:
+    """Return a diagonal matrix for each line: (V, G, G)."""
+    return variance[:, :, None] * np.eye(variance.shape[1])
