@@ -15,7 +15,7 @@ from fedmerdel.model.certainty import Certainty, expected_certainty
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.paragraph import methods_paragraph
 from fedmerdel.model.report_checks import trust
-from fedmerdel.model.report_clusters import cards, images, outcomes
+from fedmerdel.model.report_clusters import cards, covariates, images, outcomes
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.report.charts import bars, histogram
@@ -102,6 +102,7 @@ def model_content(
         "headline": _headline(model, sure),
         "cards": cards(model, clusters),
         "outcomes": outcomes(model, clusters),
+        "covariates": covariates(model),
         "certainty": _certainty(model, sure, clusters),
         "trust": trust(model, sure, clusters),
         "selection": _selection(model),
@@ -123,6 +124,7 @@ def _facts(model: ModelState, date: str) -> dict[str, str]:
         "Weights": "none" if study.weight is None else f"{study.weight}: rows are sums of these",
         "Variables": f"{len(study.codebook.names)}",
         "Outcomes": ", ".join(each.name for each in study.outcomes) or "none",
+        **({"Covariates": ", ".join(c.name for c in study.covariates)} if study.covariates else {}),
         "Disclosure control": f"{study.policy.name}: {mechanism_for(study.policy).rule}",
         "Prior of the levels": learned,
         "Most clusters of a fit": f"{study.max_clusters}",
