@@ -108,6 +108,22 @@ REASONS = {
         for name in ("LEAST_DRAWN", "MOST_DRAWN", "DRAWN", "AT_SITES")
     },
     "centre.outcomes.NO_ROWS": SHOWN,
+    **{
+        f"inference.regression.{name}": "a weak prior, rstanarm's: test_regression.py::"
+        "test_patterns_that_tell_clusters_apart_leave_finite_effects"
+        for name in ("SPREAD", "OPEN_SPREAD")
+    },
+    **{
+        f"inference.regression.{name}": "it settles: test_regression.py::"
+        "test_no_other_coefficients_are_better"
+        for name in ("MOST_STEPS", "HALVINGS", "LONGEST")
+    },
+    "inference.regression.STILL": ROUNDING,
+    "inference.regression.TINY": "so that nothing is divided by 0",
+    "fitting.covariates.MERGES_TRIED": "a bound on time: the likeliest by the levels come first",
+    "estimators.covariates.MOST_WORK": "a bound on time",
+    "estimators.covariates.LEAST_ROWS": "test_covariate_fit.py::"
+    "test_of_many_rows_some_tell_how_sure_effects_are",
     "centre.doubts.Z": "the normal distribution's",
     "inference.outlying.TO_DEVIATION": "1 over the upper quartile of a normal variable",
     **{

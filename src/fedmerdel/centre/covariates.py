@@ -39,17 +39,29 @@ def covariate_cells(counting: Counting, study: Study) -> list[Cells]:
     for b, (site, (cells, variance)) in enumerate(pairs):
         own = np.zeros((len(design), n_sites))
         own[:, b] = 1.0
+        placed = (np.arange(len(site.confusion.mean))[:, None] == site.place).astype(np.float64)
+        noise = _noise(variance[:, :-1], site.summary.rest, placed)
         tables.append(
             Cells(
                 np.hstack([design, own[:, 1:]]),
-                cells[:, :-1].T,
+                (placed @ cells[:, :-1]).T,
                 *site.confusion,
-                _diagonals(variance[:, :-1].T),
+                noise,
             )
         )
     return tables
 
 
-def _diagonals(variance: FloatArray) -> FloatArray:
-    """Return a diagonal matrix for each line: (V, G, G)."""
-    return variance[:, :, None] * np.eye(variance.shape[1])
+def _noise(variance: FloatArray, rest: int | None, placed: FloatArray) -> FloatArray:
+    """Return the covariance of what protection did to each pattern's counts: (V, G, G).
+
+    What other clusters gain, the rest loses; so rows that move to a like cluster hardly count.
+    """
+    moved = np.eye(len(variance))
+    alone = variance.copy()
+    if rest is not None:
+        moved[rest] = -1.0
+        moved[rest, rest] = 1.0
+        alone[rest] = np.maximum(2.0 * variance[rest] - variance.sum(axis=0), 0.0)
+    into = placed @ moved
+    return np.asarray(np.einsum("gc,cv,hc->vgh", into, alone, into))

@@ -148,17 +148,19 @@ def site_sums(counting: Counting, name: str) -> list[SiteSums]:
     """
     found = []
     for site, parts in zip(counting.sites, site_cells(counting, name), strict=True):
-        sums, variance = (
-            np.column_stack([part[:, 1:-1], part[:, :-1].sum(axis=1)]) for part in parts
-        )
+        shape = (len(site.confusion.mean), parts[0].shape[1] - 1)
+        sums, variance = np.zeros(shape), np.zeros(shape)
+        for into, part in zip((sums, variance), parts, strict=True):
+            known = part[:, :-1].sum(axis=1)
+            np.add.at(into, site.place, np.column_stack([part[:, 1:-1], known]))
         found.append(SiteSums(site.confusion, sums, variance))
     return found
 
 
 def site_cells(counting: Counting, name: str) -> list[tuple[FloatArray, FloatArray]]:
-    """Return the rows in each cell, hidden ones filled in, and the variance of being hidden.
+    """Return the rows in each cell, hidden ones filled in, and the variance that this leaves.
 
-    By the clusters of each site's confusion; the last cell is of rows of which nothing is known.
+    In each cluster that a site sent; the last cell is of rows of which nothing is known.
     """
     told = [
         with_missing(site.summary.sums.T, site.summary.sums.outcomes[name])
@@ -171,15 +173,10 @@ def site_cells(counting: Counting, name: str) -> list[tuple[FloatArray, FloatArr
             _filled(site.summary, own, shares[site.home])
             for site, own in zip(counting.sites, told, strict=True)
         ]
-    found = []
-    for site, own, first in zip(counting.sites, cells, told, strict=True):
-        blurred = site.summary.mechanism.variance(first, site.summary.rest)
-        shape = (len(site.confusion.mean), own.shape[1])
-        rows, variance = np.zeros(shape), np.zeros(shape)
-        np.add.at(rows, site.place, own)
-        np.add.at(variance, site.place, blurred)
-        found.append((rows, variance))
-    return found
+    return [
+        (own, site.summary.mechanism.variance(first, site.summary.rest))
+        for site, own, first in zip(counting.sites, cells, told, strict=True)
+    ]
 
 
 class _How(NamedTuple):

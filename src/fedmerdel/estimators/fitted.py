@@ -28,6 +28,7 @@ from fedmerdel.sums.predictive import predictive
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
+Reading = Callable[[Sums, Prior], Expectations]
 Work = Callable[[PackedRows, Expectations, Workers], NDArray[Any]]
 
 
@@ -43,17 +44,17 @@ class FittedClusters(CategoricalColumns, ABC):
 
     def predict(self, X: Any) -> IntArray:
         """Return the most probable cluster of each row."""
-        found: IntArray = self._given(X, expectations(*self._clusters()), label_rows)
+        found: IntArray = self._given(X, expectations, label_rows)
         return found
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each cluster for each row: (N, K)."""
-        found: FloatArray = self._given(X, expectations(*self._clusters()), responsibilities)
+        found: FloatArray = self._given(X, expectations, responsibilities)
         return found
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return the log posterior predictive probability of each row."""
-        found: FloatArray = self._given(X, predictive(*self._clusters()), log_evidence)
+        found: FloatArray = self._given(X, predictive, log_evidence)
         return found
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -113,11 +114,11 @@ class FittedClusters(CategoricalColumns, ABC):
         """
         return saved.load(cls, path)
 
-    def _given(self, X: Any, theta: Expectations, work: Work) -> NDArray[Any]:
-        """Return what some work brings for each row of a table."""
+    def _given(self, X: Any, read: Reading, work: Work) -> NDArray[Any]:
+        """Return what some work brings for each row of a table, with what it reads of clusters."""
         rows = self._rows(X)
         with self._workers() as workers:
-            return work(rows, theta, workers)
+            return work(rows, read(*self._clusters()), workers)
 
     def _rows(self, X: Any, sample_weight: Any = None) -> PackedRows:
         table = self._variables(self._table(X))

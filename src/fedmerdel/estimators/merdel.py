@@ -25,7 +25,7 @@ from fedmerdel.estimators.covariates import (
     read_covariates,
     without,
 )
-from fedmerdel.estimators.fitted import FittedClusters, Work
+from fedmerdel.estimators.fitted import FittedClusters, Reading, Work
 from fedmerdel.estimators.one_table import one_table
 from fedmerdel.estimators.own_rows import own_intervals
 from fedmerdel.fitting.fit import fit_mixture
@@ -55,7 +55,7 @@ from fedmerdel.study.codebook import Codebook, Missing, Variable
 from fedmerdel.sums import predictive
 from fedmerdel.sums.arrays import FloatArray, IntArray, plain_number, plain_whole
 from fedmerdel.sums.components import AUTO, room_for, used_up
-from fedmerdel.sums.expectations import Expectations, expectations
+from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.similarity import MergeCriterion
 from fedmerdel.sums.strengths import log_odds
@@ -405,12 +405,12 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         own = () if self._weights is None else self._weights.variables
         return without(table, tuple(each.name for each in own)) if own else table
 
-    def _given(self, X: Any, theta: Expectations, work: Work) -> NDArray[Any]:
+    def _given(self, X: Any, read: Reading, work: Work) -> NDArray[Any]:
         check_is_fitted(self)
         if self._weights is None:
-            return super()._given(X, theta, work)
+            return super()._given(X, read, work)
         pattern = pattern_of(self._table(X), self._weights.variables)
-        rows = self._rows(X)
+        rows, theta = self._rows(X), read(self._stats, self._prior)
         with self._workers() as workers:
             return self._weights.each(rows, pattern, theta, work, workers)
 
