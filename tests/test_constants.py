@@ -119,6 +119,8 @@ REASONS = {
         for name in ("MOST_STEPS", "HALVINGS", "LONGEST")
     },
     "inference.regression.STILL": ROUNDING,
+    "centre.covariates.ADDED_UP": "derived, and measured by test_covariates.py::"
+    "test_counts_under_a_policy_are_as_far_from_the_rows_as_is_told",
     "inference.regression.TINY": "so that nothing is divided by 0",
     "fitting.covariates.MERGES_TRIED": "a bound on time: the likeliest by the levels come first",
     "estimators.covariates.MOST_WORK": "a bound on time",

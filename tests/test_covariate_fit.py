@@ -320,7 +320,7 @@ def test_effects_are_those_of_stepmix(
 
     monkeypatch.setattr(regression, "SPREAD", 1e4)  # as good as flat
     monkeypatch.setattr(regression, "OPEN_SPREAD", 1e4)
-    table = drawn(3, 1, 30_000, 40, differ=0.0)
+    table = drawn(3, 1, 60_000, 40, differ=0.0)
     rows, z = table.sites[0], table.labels[0]
     codebook = Codebook((AGE, SEX, *book(40)))
     ours = MerDel(covariates=["age", "sex"], codebook=codebook, random_state=0, absolute_tol=1e-6)
@@ -328,7 +328,7 @@ def test_effects_are_those_of_stepmix(
     assert ours._weights is not None
     v = rows["age"].map(AGE.levels.index).to_numpy() * 2 + (rows["sex"] == "m").to_numpy()
     theirs = stepmix.StepMix(
-        n_components=4, measurement="binary", structural="covariate", n_steps=1, n_init=3,
+        n_components=4, measurement="binary", structural="covariate", n_steps=1, n_init=2,
         abs_tol=1e-12, rel_tol=1e-13, max_iter=3000, random_state=1, progress_bar=0,
         structural_params={"max_iter": 20, "tol": 1e-8},
     )  # fmt: skip
