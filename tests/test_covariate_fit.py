@@ -12,7 +12,17 @@ from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
-from fedmerdel import Codebook, DataError, FileError, MerDel, OptionError
+from fedmerdel import (
+    Codebook,
+    DataError,
+    FileError,
+    MerDel,
+    OptionError,
+    Study,
+    fit_site,
+    merge_sites,
+    reply_site,
+)
 from fedmerdel.fitting.covariates import Covaried, Patterns, _Ascent, fit_with_covariates
 from fedmerdel.fitting.history import History
 from fedmerdel.fitting.passes import Workers
@@ -20,11 +30,12 @@ from fedmerdel.inference.regression import dummies, log_evidence, log_shares, pr
 from fedmerdel.records.encode import encode
 from fedmerdel.records.tables import open_table
 from fedmerdel.study.codebook import Variable
+from fedmerdel.study.policy import POLICIES
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.prior import Prior, uniform_prior
 from fedmerdel.sums.sums import Sums
-from tests.covariate_tables import AGE, DESIGN, SEX, book, drawn, of_one_table
+from tests.covariate_tables import AGE, DESIGN, SEX, book, drawn, name, of_one_table
 from tests.seeds import Record, over
 
 P = 12
@@ -290,6 +301,29 @@ def test_of_many_rows_some_tell_how_sure_effects_are(monkeypatch: pytest.MonkeyP
     errors = np.array([[e.standard_error for e in each] for each in (exact, some, known)])
     np.testing.assert_allclose(errors[1], errors[0], rtol=0.2)
     assert np.all(errors[2] <= errors[0] * 1.001)
+
+
+def test_a_covariate_and_a_variable_of_the_same_name_say_the_same() -> None:
+    """All patterns free, P(cluster | covariate) is that of a mixture with one more variable.
+
+    So rounds of a federation that lists it among its variables lead to the same effects.
+    """
+    table = drawn(11, 4, 1500, 30, differ=0.0)
+    rows = table.rows.drop(columns=["site", "age"])
+    options: dict[str, Any] = {"prior": "fixed", "random_state": 0, "absolute_tol": 1e-5}
+    one = MerDel(covariates=["sex"], **options).fit(rows)
+    other = MerDel(**options).fit(rows)
+    study = Study("s", Codebook((*book(30), SEX)), prior="fixed", policy=POLICIES["none"], rounds=9)
+    sites = [(rows, name(b)) for b, rows in enumerate(table.sites)]
+    federation = merge_sites(study, [fit_site(study, *each) for each in sites])
+    for _ in range(8):
+        replies = [reply_site(study, federation.broadcast, *each) for each in sites]
+        federation = federation.step(replies)[0]
+    assert one.covariate_effects_ is not None
+    expected = [effect.log_odds_ratio for effect in one.covariate_effects_]
+    for sums in (other._stats, federation.sums):
+        odds = np.log(sums.S[:, -1] / sums.S[:, -2])
+        np.testing.assert_allclose((odds - odds[0])[1:], expected, atol=0.01)
 
 
 # Claims over seeds.

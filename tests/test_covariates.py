@@ -251,6 +251,14 @@ def test_effects_are_shown(federation: Federation, tmp_path: Path, run: Run) -> 
     assert f"x {first.text} against young, compared with cluster 0" in shown
 
 
+def test_a_study_with_covariates_is_drafted_on_the_command_line(run: Run) -> None:
+    done(run("init", "leeds.csv", "-o", "new.toml", "--covariate", "smoker", "--exclude", "died",
+             "--exclude", "patient", "--exclude", "seen", "--exclude", "bmi"))  # fmt: skip
+    study = Study.load("new.toml")
+    assert [each.name for each in study.covariates] == ["smoker"]
+    assert "smoker" not in study.codebook.names
+
+
 def test_a_study_without_covariates_has_no_effects() -> None:
     study = replace(study_of(P), covariates=())
     federation = merged(study)

@@ -57,6 +57,9 @@ def init(
     output: Annotated[Path, typer.Option("-o", "--output", help="The TOML file to write.")],
     name: Annotated[str | None, typer.Option(help="Name of the study.")] = None,
     outcome: Annotated[list[str] | None, typer.Option(help="Yes/no column to count.")] = None,
+    covariate: Annotated[
+        list[str] | None, typer.Option(help="Column that membership may depend on.")
+    ] = None,
     row_id: Annotated[str | None, typer.Option(help="Column that identifies rows.")] = None,
     weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
@@ -72,6 +75,7 @@ def init(
             table,
             name=name,
             outcomes=outcome or (),
+            covariates=covariate or (),
             row_id=row_id,
             weight=weight,
             exclude=exclude or (),

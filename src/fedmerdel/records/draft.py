@@ -66,6 +66,7 @@ def draft_study(
     *,
     name: str | None = None,
     outcomes: Sequence[str] = (),
+    covariates: Sequence[str] = (),
     row_id: str | None = None,
     weight: str | None = None,
     exclude: Sequence[str] = (),
@@ -84,6 +85,9 @@ def draft_study(
         Name of the study; else that of the file, or ``"study"``.
     outcomes : sequence of str
         Columns that are counted in each cluster, and are no variables.
+    covariates : sequence of str
+        Columns that membership of the clusters may depend on, and are no variables. Of each, the
+        first level is what the others are compared with.
     row_id : str, optional
         Column that says which row is which, and is no variable.
     weight : str, optional
@@ -115,7 +119,8 @@ def draft_study(
     RareLevelWarning
         If levels are held by fewer rows than the usual policy tells of. They are kept.
     """
-    for field, given in (("outcomes", outcomes), ("exclude", exclude)):
+    asked = (("outcomes", outcomes), ("covariates", covariates), ("exclude", exclude))
+    for field, given in asked:
         if isinstance(given, str):
             raise OptionError(f"{field}: give a list of names")
     opened = open_readable(source)
@@ -126,13 +131,19 @@ def draft_study(
         codebook, labels = _read_dictionary(table, roles, aside, exclude)
     else:
         codebook, labels = _read_rows(opened, aside, missing == "level"), {}
+    listed = {variable.name: variable for variable in codebook.variables}
+    _check_known(covariates, tuple(listed), f"{table.prefix}the table has no column")
+    rest = tuple(variable for variable in codebook.variables if variable.name not in covariates)
+    if not rest:
+        raise DataError(f"{table.prefix}no columns are left for variables: name fewer covariates")
     return Study(
         _name_of(source) if name is None else name,
-        codebook,
+        Codebook(rest),
         outcomes=tuple(map(Outcome, outcomes)),
+        covariates=tuple(listed[name] for name in covariates),
         row_id=row_id,
         weight=weight,
-        labels=labels,
+        labels={known: text for known, text in labels.items() if known not in covariates},
         missing=missing,
         rounds=rounds,
     )
