@@ -316,7 +316,7 @@ def test_a_covariate_and_a_variable_of_the_same_name_say_the_same() -> None:
     study = Study("s", Codebook((*book(30), SEX)), prior="fixed", policy=POLICIES["none"], rounds=9)
     sites = [(rows, name(b)) for b, rows in enumerate(table.sites)]
     federation = merge_sites(study, [fit_site(study, *each) for each in sites])
-    for _ in range(8):
+    for _ in range(5):
         replies = [reply_site(study, federation.broadcast, *each) for each in sites]
         federation = federation.step(replies)[0]
     assert one.covariate_effects_ is not None

@@ -106,12 +106,13 @@ class Weights(NamedTuple):
     @classmethod
     def from_dict(cls, content: dict[str, Any], n_clusters: int) -> Weights:
         """Read what `to_dict` wrote."""
-        variables = Codebook.from_dict(content["variables"]).variables
+        variables = checked_covariates(Codebook.from_dict(content["variables"]).variables)
         shape = 1 + sum(len(v.levels) - 1 for v in variables), n_clusters - 1
         coefficients = plain_numbers(content["coefficients"]).reshape(shape)
         size = coefficients.size
         covariance = plain_numbers(content["covariance"]).reshape(size, size)
-        if not np.isfinite(coefficients).all() or not np.all(np.diag(covariance) >= 0):
+        finite = np.isfinite(coefficients).all() and np.isfinite(covariance).all()
+        if not finite or np.any(np.diag(covariance) < 0):
             raise ValueError("no coefficients")
         return cls(variables, coefficients, covariance)
 
