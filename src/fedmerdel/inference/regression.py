@@ -23,6 +23,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 from scipy.special import log_softmax
 
 from fedmerdel.sums.arrays import FloatArray
@@ -140,8 +141,7 @@ def fit_coefficients(
         for cells in tables:
             gradient += cells.design.T @ _scores(cells, beta)
         A = information(tables, beta, precision)
-        # Without a prior, patterns that nobody has leave directions of which nothing is known.
-        step = np.linalg.lstsq(A, gradient.T.ravel(), rcond=1e-12)[0].reshape(K - 1, q).T
+        step = _solved(A, gradient.T.ravel()).reshape(K - 1, q).T
         longest = max(np.abs(cells.design @ step).max() for cells in tables)
         step *= min(1.0, LONGEST / max(longest, TINY))
         for _ in range(HALVINGS):
@@ -160,14 +160,14 @@ def fit_coefficients(
 def regress(tables: Sequence[Cells], precision: FloatArray) -> Regression:
     """Fit the coefficients to counts of several places, and say how sure they are."""
     beta = fit_coefficients(tables, precision)
-    bread = np.linalg.pinv(information(tables, beta, precision), hermitian=True)
+    bread = _solved(information(tables, beta, precision), np.eye(beta.size))
     meat = np.diag(np.tile(precision, beta.shape[1]))
     for cells in tables:
         p, m, J = _at(cells, beta)
         N, weighed = cells.counts.sum(axis=1), J / np.maximum(m, TINY)[:, :, None]
         # Given N rows of a pattern, Cov C = N (sum_k p_k E[r r' | k] - m m'); J' m / m is 0.
         spread = np.einsum("v,vk,kgh->vgh", np.maximum(N, 0.0), p, cells.products) + cells.noise
-        meat += _spread_out(weighed.transpose(0, 2, 1) @ spread @ weighed, cells.design)
+        _spread_out(weighed.transpose(0, 2, 1) @ spread @ weighed, cells.design, meat)
     return Regression(beta, np.asarray(bread @ meat @ bread))
 
 
@@ -186,7 +186,7 @@ def information(tables: Sequence[Cells], beta: FloatArray, precision: FloatArray
         _, m, J = _at(cells, beta)
         N = np.maximum(cells.counts.sum(axis=1), 0.0)
         weighed = J / np.maximum(m, TINY)[:, :, None] * N[:, None, None]
-        total += _spread_out(J.transpose(0, 2, 1) @ weighed, cells.design)
+        _spread_out(J.transpose(0, 2, 1) @ weighed, cells.design, total)
     return total
 
 
@@ -221,8 +221,22 @@ def _scores(cells: Cells, beta: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("vg,vgk->vk", cells.counts / np.maximum(m, TINY), J))
 
 
-def _spread_out(of_odds: FloatArray, design: FloatArray) -> FloatArray:
-    """Return a matrix of the coefficients for one of each pattern's log odds (V, K - 1, K - 1)."""
-    size = of_odds.shape[1] * design.shape[1]
-    found = np.einsum("vkl,vi,vj->kilj", of_odds, design, design, optimize=True)
-    return np.asarray(found.reshape(size, size))
+def _spread_out(of_odds: FloatArray, design: FloatArray, into: FloatArray) -> None:
+    """Add to a matrix of the coefficients that of each pattern's log odds (V, K - 1, K - 1)."""
+    # Of many sites, each has numbers of its own: most of a design is 0.
+    used, n = np.flatnonzero(design.any(axis=0)), of_odds.shape[1]
+    own = design[:, used]
+    found = np.einsum("vkl,vi,vj->kilj", of_odds, own, own, optimize=True)
+    at = (np.arange(n)[:, None] * design.shape[1] + used).ravel()
+    into[np.ix_(at, at)] += found.reshape(len(at), len(at))
+
+
+def _solved(known: FloatArray, right: FloatArray) -> FloatArray:
+    """Return ``known^-1 right``; 0 in directions of which nothing is known.
+
+    Without a prior, patterns that nobody has leave such directions.
+    """
+    try:
+        return np.asarray(cho_solve(cho_factor(known), right))
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.pinv(known, hermitian=True) @ right)
