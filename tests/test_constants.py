@@ -123,8 +123,7 @@ REASONS = {
     "test_counts_under_a_policy_are_as_far_from_the_rows_as_is_told",
     "inference.regression.TINY": "so that nothing is divided by 0",
     "fitting.covariates.MERGES_TRIED": "a bound on time: the likeliest by the levels come first",
-    "estimators.covariates.MOST_WORK": "a bound on time",
-    "estimators.covariates.LEAST_ROWS": "test_covariate_fit.py::"
+    "estimators.covariates.MOST_WORK": "a bound on time: test_covariate_fit.py::"
     "test_of_many_rows_some_tell_how_sure_effects_are",
     "centre.doubts.Z": "the normal distribution's",
     "inference.outlying.TO_DEVIATION": "1 over the upper quartile of a normal variable",

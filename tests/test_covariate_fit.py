@@ -291,9 +291,8 @@ def test_of_many_rows_some_tell_how_sure_effects_are(monkeypatch: pytest.MonkeyP
 
     exact = estimator().fit(ROWS).covariate_effects_
     monkeypatch.setattr(covariates, "MOST_WORK", len(ROWS) * 51**2 / 2)
-    monkeypatch.setattr(covariates, "LEAST_ROWS", 2)
     some = estimator().fit(ROWS).covariate_effects_
-    monkeypatch.setattr(covariates, "LEAST_ROWS", 20)
+    monkeypatch.setattr(covariates, "MOST_PARAMETERS", 10)
     known = estimator().fit(ROWS).covariate_effects_
     assert exact is not None
     assert some is not None

@@ -30,7 +30,7 @@ from fedmerdel.inference.information import (
 )
 from fedmerdel.inference.intervals import paper_prior
 from fedmerdel.inference.regression import dummies, log_shares, prior_precision
-from fedmerdel.model.intervals import PART
+from fedmerdel.model.intervals import MOST_PARAMETERS, PART
 from fedmerdel.model.membership import Membership, terms_of
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.columns import Table
@@ -43,11 +43,8 @@ from fedmerdel.sums.arrays import FloatArray, IntArray, plain_numbers
 from fedmerdel.sums.expectations import Expectations, expectations
 from fedmerdel.sums.levels import level_means
 
-MOST_WORK = 1e11
-"""Rows times parameters squared, for standard errors. Of more, some rows are asked, ..."""
-
-LEAST_ROWS = 20
-"""... as long as there are so many for each parameter. Else the levels are taken as known."""
+MOST_WORK = 5e10
+"""Rows times parameters squared, for standard errors: of more rows, some are asked."""
 
 
 class Weights(NamedTuple):
@@ -214,6 +211,7 @@ def _covariance(patterns: Patterns, found: Covaried, workers: Workers) -> FloatA
 
     The log odds of one pattern are what shares are in a mixture without covariates, so its rows
     tell of them what is told there; the coefficients are what all patterns' log odds are made of.
+    Where there are very many levels, they are taken as known.
     """
     stats, prior, beta = found.stats, found.prior, found.coefficients
     (q, n), K = beta.shape, stats.n_clusters
@@ -225,10 +223,10 @@ def _covariance(patterns: Patterns, found: Covaried, workers: Workers) -> FloatA
     log_weights, theta = log_shares(patterns.design, beta), expectations(stats, prior)
     size = Mixture(np.ones(K), levels, prior.offsets).n_parameters
     n_rows = sum(rows.n_rows for rows in patterns.rows.values())
-    every = max(int(n_rows * size**2 / MOST_WORK), 1)
-    whole = n_rows / every >= LEAST_ROWS * size or every == 1
+    whole = size <= MOST_PARAMETERS
+    every = max(int(n_rows * size**2 / MOST_WORK), 1) if whole else 1
     offsets = prior.offsets if whole else prior.offsets[:1]
-    levels, every = levels[:, : offsets[-1]], every if whole else 1
+    levels = levels[:, : offsets[-1]]
 
     def scores(v: int, rows: PackedRows) -> Iterator[Rows]:
         own = Expectations(log_weights[v], theta.log_levels)
