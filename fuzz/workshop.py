@@ -24,6 +24,7 @@ from fedmerdel import (
     Outcome,
     SigningKey,
     Site,
+    Variable,
     draft_study,
     fit_site,
     merge_sites,
@@ -179,7 +180,7 @@ class Workshop:
 def _rows(site: str) -> bytes:
     """Return a table of two kinds of people, with entries missing."""
     rng = random.Random(site)
-    lines = ["asthma,sex,age,smoker,died,id"]
+    lines = ["asthma,sex,age,smoker,died,stay,days,ward,id"]
     for n in range(90):
         ill = rng.random() < 0.5
         cells = [
@@ -188,17 +189,31 @@ def _rows(site: str) -> bytes:
             rng.choices(("18-49", "50-69", "70+"), (1, 2, 9) if ill else (9, 2, 1))[0],
             "true" if rng.random() < (0.8 if ill else 0.2) else "false",
             rng.choice(("yes", "no")),
+            f"{rng.expovariate(0.1 if ill else 0.3):.1f}",
+            str(rng.randrange(400)),
+            rng.choice(("a", "b")),
         ]
         cells = ["" if rng.random() < 0.05 else cell for cell in cells]
         lines.append(",".join([*cells, f"p{n}"]))
     return ("\n".join(lines) + "\n").encode()
 
 
+OUTCOMES = (
+    Outcome("died"),
+    Outcome("stay", range=(0, 30)),
+    Outcome("days", event="died", ends=(90, 365), strata=("ward",)),
+)
+WARD = Variable.from_values("ward", ["a", "b"])
+
+
 def _study(table: Path, options: dict[str, Any]) -> Study:
-    drafted = draft_study(table, name="fuzz", outcomes=["died"], exclude=["id"])
+    """Return a study of all that a study may ask for; a guide where no variables are selected."""
+    beside = ["died", "stay", "days", "ward", "id"]
+    guide = None if options.get("variable_selection") else {"smoker": 0.5}
+    drafted = draft_study(table, name="fuzz", exclude=beside, guide=guide)
     return Study(
-        "fuzz", drafted.codebook, outcomes=(Outcome("died"),), max_clusters=4, seed=1, rounds=9,
-        labels={"age": "Age band"}, **options,
+        "fuzz", drafted.codebook, outcomes=OUTCOMES, covariates=(WARD,), max_clusters=4, seed=1,
+        rounds=9, labels={"age": "Age band"}, **options,
     )  # fmt: skip
 
 

@@ -125,6 +125,7 @@ REASONS = {
     "fitting.covariates.MERGES_TRIED": "a bound on time: the likeliest by the levels come first",
     "estimators.covariates.MOST_WORK": "a bound on time: test_covariate_fit.py::"
     "test_of_many_rows_some_tell_how_sure_effects_are",
+    "inference.guided.MOST_STEPS": "a bound on time: nothing is told beyond",
     "centre.doubts.Z": "the normal distribution's",
     "inference.outlying.TO_DEVIATION": "1 over the upper quartile of a normal variable",
     **{

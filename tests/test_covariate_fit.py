@@ -230,6 +230,17 @@ def test_the_report_shows_effects(fitted: MerDel, tmp_path: Path) -> None:
     assert "multinomial logit" in page
 
 
+def test_a_guide_that_is_not_known_yet_may_be_left_out() -> None:
+    """Wherever its column is among covariates and variables."""
+    died = np.random.default_rng(0).integers(0, 2, len(ROWS))
+    for at in (0, 5, P + 2):
+        rows = ROWS.copy()
+        rows.insert(at, "died", died)
+        found = MerDel(covariates=["age", "sex"], guide={"died": 0.1}, random_state=0).fit(rows)
+        np.testing.assert_array_equal(found.predict(rows), found.labels_)
+        assert np.mean(found.predict(ROWS) == found.labels_) > 0.9
+
+
 def test_without_covariates_there_are_no_effects() -> None:
     found = MerDel(random_state=0).fit(X)
     assert found.covariate_effects_ is None

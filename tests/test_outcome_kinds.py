@@ -37,7 +37,7 @@ from fedmerdel.study.outcome import COVARIATES
 from fedmerdel.study.policy import policy_named
 from tests.drawn import seeds
 from tests.federations import made_study
-from tests.test_outcome_rates import drawn_confusion
+from tests.outcome_cells import drawn_confusion
 
 SMOKING = Outcome("smoking", levels=("never", "former", "now"))
 STAY = Outcome("stay", range=(0, 20))

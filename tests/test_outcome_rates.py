@@ -21,21 +21,13 @@ from fedmerdel.sums.prior import uniform_prior
 from fedmerdel.sums.sums import Sums
 from tests.drawn import seeds
 from tests.federations import made_study, summary_of
-from tests.outcome_cells import yes_no
+from tests.outcome_cells import drawn_confusion, yes_no
 
 RULES = [policy for name, policy in POLICIES.items() if name != "none"]
 RULES += [custom_policy(6, 5), custom_policy(1, 5), custom_policy(0, 10), custom_policy(1)]
 
 
 # The correction.
-
-
-def drawn_confusion(rng: np.random.Generator, K: int) -> Confusion:
-    """That of rows of three kinds a cluster, each kind with shares of its own."""
-    shares = rng.dirichlet(np.full(K, 0.3), (K, 3)) * 0.4
-    shares[np.arange(K), :, np.arange(K)] += 0.6
-    products = np.einsum("kng,knh->kgh", shares, shares) / 3
-    return Confusion(shares.mean(axis=1).T, products)
 
 
 def counted(confusion: Confusion, N: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 from fedmerdel.errors import OptionError
 from fedmerdel.fitting.options import Init, Options, Recipe
 from fedmerdel.study.codebook import Codebook, Missing
+from fedmerdel.study.guide import check_not_selected, check_weights
 from fedmerdel.study.level_prior import checked_alpha, checked_prior, chosen_way
 from fedmerdel.sums.components import (
     AUTO,
@@ -62,6 +63,7 @@ def check_options(estimator: Any) -> None:
         raise OptionError("tol, absolute_tol: give one of them")
     if not isinstance(estimator.variable_selection, bool):
         raise OptionError("variable_selection: give True or False")
+    check_weights(estimator.guide)
     if not isinstance(estimator.codebook, Codebook | None):
         raise OptionError("codebook: give a Codebook or None")
     if estimator.n_jobs is not None and (not _is_whole(estimator.n_jobs) or estimator.n_jobs == 0):
@@ -195,9 +197,10 @@ def chosen_prior(estimator: Any, codebook: Codebook) -> Expected:
 
 def fit_prior(estimator: Any, codebook: Codebook) -> tuple[Prior, Learned]:
     """Return the prior of a fit, and what the fit learns of it."""
+    check_not_selected(codebook, estimator.variable_selection)
     expected = chosen_prior(estimator, codebook)
     n_components = component_count(estimator.max_clusters, estimator.recipe)
-    prior = level_prior(expected, codebook.n_levels, estimator.alpha, n_components)
+    prior = level_prior(expected, codebook.n_levels, estimator.alpha, n_components, codebook.guide)
     return prior, what_is_learned(expected, estimator.variable_selection, estimator.recipe)
 
 

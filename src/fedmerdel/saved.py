@@ -69,10 +69,16 @@ def load(kind: type[Estimator], path: str | Path) -> Estimator:
         if options["prior"] == GIVEN:
             options["prior"] = estimator._given_prior()
         options["codebook"] = codebook if options["codebook"] else None
+        guides = {variable.name: variable.guide for variable in codebook.guides}
+        options["guide"] = guides if options["guide"] else None
         estimator.__init__(**options)
         estimator.n_features_in_ = plain_whole(content["n_features"])
         names = content["feature_names"]
-        columns = [*codebook.names, *(options.get("covariates") or ())]
+        weights = getattr(estimator, "_weights", None)
+        covariates = [] if weights is None else [each.name for each in weights.variables]
+        if list(options.get("covariates") or ()) != covariates:
+            raise ValueError("other covariates")
+        columns = [*codebook.names, *covariates]
         if estimator.n_features_in_ != len(columns):
             raise ValueError("another number of columns")
         if names is not None:
@@ -118,6 +124,7 @@ def read_clusters(content: dict[str, Any]) -> tuple[Codebook, Prior, Sums]:
         codebook.level_offsets,
         plain_number(told["constant"]),
         floor=None if told["floor"] is None else plain_number(told["floor"]),
+        guide=codebook.guide,
         **{name: _array(told[name]) for name in LEARNED},
     )
     T, S, h = (plain_numbers(content["statistics"][part]) for part in "TSh")
@@ -145,10 +152,11 @@ def _options(estimator: Any) -> dict[str, Any]:
         options["init"] = None
     if not isinstance(options["random_state"], int):
         options["random_state"] = None
-    # What these two were is said by the model itself.
+    # What these were is said by the model itself.
     if not isinstance(options["prior"], str | None):
         options["prior"] = GIVEN
-    options["codebook"] = options["codebook"] is not None
+    for name in ("codebook", "guide"):
+        options[name] = options[name] is not None
     return options
 
 

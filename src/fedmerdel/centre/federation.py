@@ -31,6 +31,7 @@ from fedmerdel.model.names import changed
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.report.page import check_page_size
+from fedmerdel.study.guide import refused
 from fedmerdel.study.study import Study, check_is_study
 from fedmerdel.sums.components import used_up
 from fedmerdel.sums.search import Search
@@ -235,6 +236,7 @@ class Federation(FederationState):
         A name is one of `Study.measures`.
         """
         if name not in self.study.measures:
+            refused(self.study.codebook, name)
             known = _list(tuple(self.study.measures))
             raise OptionError(f"name: {name!r} is no outcome of the study, which has {known}")
         return site_tests(self.counting, self.study, name)

@@ -62,7 +62,7 @@ def filled_in_groups(
     owners = np.split(owner, ends[:-1])
     for _ in range(STEPS):
         stats = merged_sums(local, list(groups))
-        theta = expectations(stats, centre_prior(study, n_components, stats.S))
+        theta = expectations(stats, centre_prior(study, n_components, stats.S).described)
         local = _expected(study, summaries, [theta.take(own) for own in owners])
     return local
 
@@ -71,6 +71,10 @@ def filled_replies(
     study: Study, summaries: Summaries, replied: Sequence[bool], sent: Expectations
 ) -> LocalClusters:
     """Return them with hidden counts of those that replied as the clusters sent out suggest."""
+    weights = study.codebook.guide
+    if weights is not None:  # what was sent out is what finds clusters: levels to a power
+        powers = np.repeat(weights, study.codebook.n_levels)
+        sent = sent._replace(log_levels=sent.log_levels / powers)
     known = [
         sent if replies else alike
         for replies, alike in zip(replied, _alike(study, summaries), strict=True)

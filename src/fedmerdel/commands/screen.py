@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isnan
 
 from rich.console import Console
@@ -11,7 +11,9 @@ from rich.table import Table
 from fedmerdel.centre.state import FederationState
 from fedmerdel.inference.transport import Measured
 from fedmerdel.model.describe import Cluster
+from fedmerdel.model.guides import guide_rates, guides_note
 from fedmerdel.model.names import plain_name
+from fedmerdel.model.rates import Rate
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.review import Review
@@ -164,9 +166,14 @@ def show_clusters(model: ModelState, clusters: Sequence[Cluster]) -> None:
         f"{len(told)} of {count(len(model.study.codebook.names), 'variable')} tell the clusters "
         f"apart: {_some(told)}"
     )
+    guides = guide_rates(model)
     for cluster in clusters:
-        _show_cluster(cluster, model.study)
+        rates = {f"{name} (guide)": each.clusters for name, each in guides.items()}
+        _show_cluster(cluster, model.study, {name: r[cluster.number] for name, r in rates.items()})
     screen.print("\nmore of: share of the cluster's rows, and how many times that of all rows")
+    note = guides_note(model)
+    if note is not None:
+        screen.print(note)
     mechanism = mechanism_for(model.study.policy)
     if mechanism.smallest > 1:
         screen.print(
@@ -208,7 +215,7 @@ def show_round(federation: FederationState) -> None:
         screen.print(f"Another round would change little: less than {PAYS:g} nats a row.")
 
 
-def _show_cluster(cluster: Cluster, study: Study) -> None:
+def _show_cluster(cluster: Cluster, study: Study, guides: Mapping[str, Rate]) -> None:
     mean = cluster.mean_conditions
     conditions = "" if mean is None or isnan(mean) else f"; {mean:.1f} conditions a row"
     number = plain_name(cluster.number)
@@ -219,14 +226,14 @@ def _show_cluster(cluster: Cluster, study: Study) -> None:
     marks = [
         f"{study.label(c.variable)}={c.level} {c.prevalence:.0%} (x{c.ratio:.1f})"
         for c in cluster.levels
-        if c.ratio >= STANDS_OUT and c.prevalence > 0.05
+        if c.ratio >= STANDS_OUT and c.prevalence > 0.05 and not c.guide
     ]
     by_share = sorted(cluster.sites.items(), key=lambda entry: -entry[1])
     lines = {
         **{
             name: f"{rate.text(rate.share)} (95 % interval {rate.text(rate.low)} to "
             f"{rate.text(rate.high)})"
-            for name, rate in cluster.outcomes.items()
+            for name, rate in (*cluster.outcomes.items(), *guides.items())
         },
         **{
             f"odds if {effect.covariate} is {effect.level}": f"x {effect.text} against "

@@ -60,6 +60,10 @@ def init(
     covariate: Annotated[
         list[str] | None, typer.Option(help="Column that membership may depend on.")
     ] = None,
+    guide: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=WEIGHT", help="Outcome that helps to find clusters."),
+    ] = None,
     row_id: Annotated[str | None, typer.Option(help="Column that identifies rows.")] = None,
     weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
@@ -76,6 +80,7 @@ def init(
             name=name,
             outcomes=outcome or (),
             covariates=covariate or (),
+            guide=dict(map(_guide, guide or ())),
             row_id=row_id,
             weight=weight,
             exclude=exclude or (),
@@ -90,6 +95,16 @@ def init(
         f"{study.policy.name!r}. Read it, correct it, and give it to every site."
     )
     show_next(f"fedmerdel check {output} TABLE")
+
+
+def _guide(given: str) -> tuple[str, float]:
+    name, _, weight = given.rpartition("=")
+    try:
+        return name, float(weight)
+    except ValueError:
+        raise OptionError(
+            "--guide: give the name of a column and its weight, as in died=0.5"
+        ) from None
 
 
 def check(study: StudyOrSite, table: SomeTable = None) -> None:

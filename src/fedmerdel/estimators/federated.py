@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -78,6 +78,8 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
     prior, variable_selection
         See `MerDel`. A learned prior is learned at each site, and by the centre from the sum
         of their statistics; variables are selected by what the sites selected.
+    guide : mapping of str to float, or None, default=None
+        Outcomes that help to find the clusters, and the weight of each; see `MerDel`.
     missing : {"ignore", "level", "error"}, default="ignore"
         What missing entries are; see `MerDel`. With "level", every variable has the level, as
         in a `Study`, since a site can't know where the others have missing entries.
@@ -149,6 +151,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         n_init: int | None = None,
         prior: Literal["learned", "fixed"] | Any = None,
         variable_selection: bool = False,
+        guide: Mapping[str, float] | None = None,
         missing: Missing = "ignore",
         codebook: Codebook | None = None,
         n_jobs: int | None = None,
@@ -169,6 +172,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         self.n_init = n_init
         self.prior = prior
         self.variable_selection = variable_selection
+        self.guide = guide
         self.missing = missing
         self.codebook = codebook
         self.n_jobs = n_jobs
@@ -201,7 +205,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
             check_whole("rounds", self.rounds, at_least=0, at_most=MOST_ROUNDS)
         table = open_table(X)
         entropy = int(checked_seed(self.random_state).randint(2**31 - 1))
-        study = self._study(fit_codebook(table, self.codebook, self.missing), entropy)
+        study = self._study(fit_codebook(table, self.codebook, self.missing, self.guide), entropy)
         codebook = study.codebook
         rows = encode(table, codebook, sample_weight, owner=type(self).__name__)
         names, site = site_of_rows(

@@ -18,7 +18,7 @@ from fedmerdel.fitting.passes import Workers, label_rows, log_evidence, responsi
 from fedmerdel.model.checks import Checks
 from fedmerdel.options import thread_count
 from fedmerdel.records.encode import encode
-from fedmerdel.records.missing import check_complete
+from fedmerdel.records.missing import check_complete, guide_columns, with_guides
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.records.tables import Table, open_table
 from fedmerdel.study.codebook import Codebook
@@ -126,10 +126,11 @@ class FittedClusters(CategoricalColumns, ABC):
 
     def _table(self, X: Any) -> Table:
         check_is_fitted(self)
-        table = open_table(X)
+        columns = getattr(self, "feature_names_in_", None)
+        table = with_guides(open_table(X), self.codebook_, columns)
         self._note_columns(X, table, reset=False)
         if self.missing == "error":
-            check_complete(table)
+            check_complete(table, guide_columns(table, self.codebook_))
         return table
 
     def _variables(self, table: Table) -> Table:

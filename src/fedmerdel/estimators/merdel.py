@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -110,6 +110,10 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     variable_selection : bool, default=False
         Select variables as the paper does (appendices A and B): each has a probability of
         telling clusters apart, and is left out of the clusters by what is missing to 1.
+    guide : mapping of str to float, or None, default=None
+        Columns that are outcomes, and the weight of each in finding the clusters: 1 counts like
+        a variable, less has less of a say. Rates of a guide are no validation of the clusters.
+        Its entries may be missing, and a named table given to `predict` may lack its column.
     missing : {"ignore", "level", "error"}, default="ignore"
         What missing entries (None, NaN, null, empty text) are. "ignore" leaves them out of
         the likelihood: the row keeps its other entries, and every row gets a label. "level"
@@ -208,6 +212,7 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         n_init: int | None = None,
         prior: Literal["learned", "fixed"] | Any = None,
         variable_selection: bool = False,
+        guide: Mapping[str, float] | None = None,
         missing: Missing = "ignore",
         codebook: Codebook | None = None,
         covariates: Sequence[str] | None = None,
@@ -227,6 +232,7 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         self.n_init = n_init
         self.prior = prior
         self.variable_selection = variable_selection
+        self.guide = guide
         self.missing = missing
         self.codebook = codebook
         self.covariates = covariates
@@ -261,7 +267,7 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
             variables = without(table, names)
             given, covariates = read_covariates(table, names, self.codebook, self.missing)
             pattern = pattern_of(table, covariates)
-        codebook = fit_codebook(variables, given, self.missing)
+        codebook = fit_codebook(variables, given, self.missing, self.guide)
         every = rows = encode(variables, codebook, sample_weight, owner=type(self).__name__)
         init = checked_init(self.init, self.recipe, self.max_clusters, rows.n_rows)
         all_rows = index = None

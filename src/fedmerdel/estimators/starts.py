@@ -28,7 +28,7 @@ from fedmerdel.options import (
 from fedmerdel.progress import shown
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.encode import encode
-from fedmerdel.records.missing import check_complete, fit_codebook
+from fedmerdel.records.missing import check_complete, fit_codebook, guide_columns
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.records.tables import open_table
 from fedmerdel.sums.arrays import FloatArray, IntArray
@@ -169,12 +169,12 @@ def make_trial(model: MerDel, X: Any, sample_weight: Any = None, *, known: bool 
     seed = checked_seed(model.random_state)
     table = open_table(X)
     if known:
+        codebook = model.codebook_
         model._note_columns(X, table, reset=False)
         if model.missing == "error":
-            check_complete(table)
-        codebook = model.codebook_
+            check_complete(table, guide_columns(table, codebook))
     else:
-        codebook = fit_codebook(table, model.codebook, model.missing)
+        codebook = fit_codebook(table, model.codebook, model.missing, model.guide)
     rows, became = collapse(encode(table, codebook, sample_weight, owner=type(model).__name__))
     total = float(rows.weights.sum())
     init = checked_init(model.init, model.recipe, model.max_clusters, rows.n_rows)

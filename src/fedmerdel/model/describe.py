@@ -34,6 +34,9 @@ class ClusterLevel:
         Observed over expected: prevalence over that of all rows where it was measured.
     exclusivity : float
         Share of all rows at the level that are in the cluster.
+    guide : bool
+        Whether the variable is an outcome that helped to find the clusters: then that they differ
+        in it is no validation of them.
     """
 
     variable: str
@@ -43,6 +46,7 @@ class ClusterLevel:
     high: float
     ratio: float
     exclusivity: float
+    guide: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,7 @@ def describe(model: ModelState) -> tuple[Cluster, ...]:
     found = model.profile
     sure = intervals_of(model)
     names = [(v.name, level) for v in codebook.variables for level in v.levels]
+    guides = {v.name for v in codebook.guides}
     yes = condition_levels(codebook)
     effects = () if model.membership is None else model.membership.effects()
     clusters = []
@@ -119,6 +124,7 @@ def describe(model: ModelState) -> tuple[Cluster, ...]:
                 high=float(sure.level_high[k, m]) if measured[m] else nan,
                 ratio=float(ratio[m]),
                 exclusivity=float(exclusivity[m]),
+                guide=names[m][0] in guides,
             )
             for m in np.argsort(-ratio, kind="stable")
         )

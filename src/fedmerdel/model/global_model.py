@@ -19,6 +19,7 @@ from fedmerdel.inference.intervals import Intervals
 from fedmerdel.model.certainty import expected_certainty
 from fedmerdel.model.describe import Cluster, describe, intervals_of
 from fedmerdel.model.generate import sample
+from fedmerdel.model.guides import guide_rates
 from fedmerdel.model.membership import CovariateTest, Effect, Membership
 from fedmerdel.model.model_files import (
     CLUSTERS,
@@ -36,6 +37,7 @@ from fedmerdel.model.rates import Rate, Rates
 from fedmerdel.model.report import write_report
 from fedmerdel.model.state import ModelState
 from fedmerdel.parcels import Parcel
+from fedmerdel.study.guide import refused
 from fedmerdel.sums.arrays import IntArray
 
 
@@ -165,6 +167,22 @@ class GlobalModel(ModelState, Parcel):
         """
         return self._rates(name).clusters
 
+    def guide_rates(self, name: str) -> tuple[Rate, ...]:
+        """Return how often a guide occurs in each cluster, which is no validation of them.
+
+        Corrected for rows that are counted in another cluster; see `Rate`.
+
+        Parameters
+        ----------
+        name : str
+            The guide's name; with more than two levels ``"stage: II"``.
+        """
+        found = guide_rates(self)
+        if name not in found:
+            known = ", ".join(map(repr, found)) or "none"
+            raise OptionError(f"name: {name!r} is no guide of the study, which has {known}")
+        return found[name].clusters
+
     def outcome_test(self, name: str) -> OutcomeTest:
         """Test whether an outcome is the same in all clusters, and which pairs differ.
 
@@ -216,6 +234,7 @@ class GlobalModel(ModelState, Parcel):
 
     def _rates(self, name: str) -> Rates:
         if name not in self.outcomes:
+            refused(self.study.codebook, name)
             known = ", ".join(map(repr, self.outcomes)) or "none"
             raise OptionError(f"name: {name!r} is no outcome of the study, which has {known}")
         return self.outcomes[name]

@@ -120,6 +120,7 @@ def read_model(content: dict[str, Any], files: Files) -> dict[str, Any]:
         plain_number(told["constant"]),
         None if told["strength"] is None else plain_numbers(told["strength"]),
         None if told["floor"] is None else plain_number(told["floor"]),
+        guide=codebook.guide,
     )
     sums = Sums(
         numbers[0, 1:].copy(), np.ascontiguousarray(numbers[2:, 1:].T), numbers[1, 1:].copy()

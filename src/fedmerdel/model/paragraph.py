@@ -15,6 +15,7 @@ from fedmerdel.inference.check_counts import SURE
 from fedmerdel.model.certainty import Certainty
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.study.guide import no_validation
 
 PAPER = (
     "Rao J, Crowe FL, Marshall T, Richardson S, Kirk PDW. Federated Variational Inference for "
@@ -46,6 +47,7 @@ def methods_paragraph(model: ModelState, sure: Certainty, alone: bool = False) -
         *(_one_table(model) if alone else _study(model)),
         *_clusters(model),
         *_certainty(model, sure),
+        *_guides(model),
         *_outcomes(model),
         *_covariates(model, alone),
         f"Reference: {PAPER}",
@@ -160,6 +162,16 @@ def _certainty(model: ModelState, sure: Certainty) -> Iterator[str]:
         yield f"{assumed}; it could not be checked by the number of conditions that rows have."
     else:
         yield f"{assumed}, checked by the number of conditions that rows have. {checks.verdict}"
+
+
+def _guides(model: ModelState) -> Iterator[str]:
+    guides = model.study.codebook.guides
+    if guides:
+        yield (
+            f"{_count(len(guides), 'variable')} of these {'is an' if len(guides) == 1 else 'are'} "
+            f"outcome{'' if len(guides) == 1 else 's'}, with the likelihood raised to the power of "
+            f"its weight. {no_validation(guides, dict(model.study.labels))}"
+        )
 
 
 def _outcomes(model: ModelState) -> Iterator[str]:

@@ -13,6 +13,7 @@ from fedmerdel.files import write_text
 from fedmerdel.inference.check_counts import SURE
 from fedmerdel.model.certainty import Certainty, expected_certainty
 from fedmerdel.model.describe import Cluster, describe
+from fedmerdel.model.guides import report_guides
 from fedmerdel.model.paragraph import methods_paragraph
 from fedmerdel.model.report_checks import trust
 from fedmerdel.model.report_clusters import cards, covariates, images, outcomes
@@ -103,6 +104,7 @@ def model_content(
         "cards": cards(model, clusters),
         "outcomes": outcomes(model, clusters),
         "covariates": covariates(model),
+        "guides": report_guides(model, clusters),
         "certainty": _certainty(model, sure, clusters),
         "trust": trust(model, sure, clusters),
         "selection": _selection(model),
@@ -116,6 +118,7 @@ def model_content(
 def _facts(model: ModelState, date: str) -> dict[str, str]:
     study = model.study
     learned = study.prior if isinstance(study.prior, str) else "given in the study"
+    guides = ", ".join(f"{v.name} (weight {v.guide:g})" for v in study.codebook.guides)
     return {
         "Study": study.name,
         "Identifier of the study": study.hash[:16],
@@ -125,6 +128,7 @@ def _facts(model: ModelState, date: str) -> dict[str, str]:
         "Variables": f"{len(study.codebook.names)}",
         "Outcomes": ", ".join(each.name for each in study.outcomes) or "none",
         **({"Covariates": ", ".join(c.name for c in study.covariates)} if study.covariates else {}),
+        **({"Guides": guides} if guides else {}),
         "Disclosure control": f"{study.policy.name}: {mechanism_for(study.policy).rule}",
         "Prior of the levels": learned,
         "Most clusters of a fit": f"{study.max_clusters}",

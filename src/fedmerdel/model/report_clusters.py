@@ -43,7 +43,10 @@ def cards(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str, An
                 "ratio": c.ratio,
             }
             for c in cluster.levels
-            if (c.variable, c.level) in texts and c.prevalence > FREQUENT and c.ratio > 1
+            if (c.variable, c.level) in texts
+            and c.prevalence > FREQUENT
+            and c.ratio > 1
+            and not c.guide
         ]
         found.append(
             {

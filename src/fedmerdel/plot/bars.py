@@ -87,7 +87,8 @@ def variables(model: Any, most: int = 30, ax: Axes | None = None) -> Axes:
     found = either(model)
     meaning = "probability that it tells clusters apart"
     if found is None:
-        names, each = model.codebook_.names, model.selection_probability_
+        names = tuple(v.called(v.name) for v in model.codebook_.variables)
+        each = model.selection_probability_
     else:
         names = tuple(found.study.label(name) for name in found.study.codebook.names)
         each = found.selection_probability

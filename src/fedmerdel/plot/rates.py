@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedmerdel.errors import OptionError
+from fedmerdel.model.guides import guide_rates
+from fedmerdel.model.rates import Rate
+from fedmerdel.model.state import ModelState
 from fedmerdel.plot.canvas import INK, LINE, LITERAL, TEXT, axes, bare, lines, percent, text_width
 from fedmerdel.plot.subject import global_model, names_of
 from fedmerdel.report.axis import axis_end
@@ -27,7 +30,8 @@ def outcomes(model: Any, outcome: str, ax: Axes | None = None) -> Axes:
     model : GlobalModel, Federation or FedMerDel
         A model, a federation or a fitted estimator.
     outcome : str
-        One of the study's outcomes, as `GlobalModel.outcome_rates` names them.
+        One of the study's outcomes, as `GlobalModel.outcome_rates` names them, or a guide, which
+        is marked: its rates are no validation of the clusters.
     ax : matplotlib Axes, optional
         Where to draw; None makes a figure.
 
@@ -37,10 +41,7 @@ def outcomes(model: Any, outcome: str, ax: Axes | None = None) -> Axes:
         A dashed line is the rate of all rows.
     """
     found = global_model(model)
-    if outcome not in found.study.measures:
-        known = ", ".join(map(repr, found.study.measures)) or "none"
-        raise OptionError(f"outcome: {outcome!r} is not in the study, which has {known}")
-    each, overall, *_ = found.outcomes[outcome]
+    each, overall, guide = _asked(found, outcome)
     names = names_of(found)
     ax = axes(ax, 4.0 + text_width(names), LINE * len(names) + 0.7)
     at = np.arange(len(names))
@@ -70,5 +71,18 @@ def outcomes(model: Any, outcome: str, ax: Axes | None = None) -> Axes:
     ax.grid(axis="x", color="#eceff2", linewidth=0.8)
     ax.set_axisbelow(True)
     what = "rows with" if overall.range is None else "mean of"
-    ax.set_xlabel(f"{what} {outcome}, 95 % interval", fontsize=TEXT, **LITERAL)
+    ax.set_xlabel(f"{what} {outcome}{guide}, 95 % interval", fontsize=TEXT, **LITERAL)
     return ax
+
+
+def _asked(model: ModelState, outcome: str) -> tuple[tuple[Rate, ...], Rate, str]:
+    """Return the rates in each cluster and in all rows, and what must be said of a guide."""
+    if outcome in model.study.measures:
+        each, overall, *_ = model.outcomes[outcome]
+        return each, overall, ""
+    guides = guide_rates(model)
+    if outcome in guides:
+        each, all_rows = guides[outcome]
+        return each, Rate(all_rows, all_rows, all_rows), " (guide: no validation)"
+    known = ", ".join(map(repr, (*model.study.measures, *guides))) or "none"
+    raise OptionError(f"outcome: {outcome!r} is not in the study, which has {known}")

@@ -147,6 +147,13 @@ class Table:
         # Without the matrix: a part of it would be a copy, and its columns are views.
         return Table(tuple(names), columns, self.n_rows, self.named, self.origin)
 
+    def with_missing(self, name: str, at: int) -> Table:
+        """Return the table with one more column at a place; all its entries are missing."""
+        column = Column(np.zeros(self.n_rows, np.uint8), np.ones(self.n_rows, np.bool_))
+        names = (*self.names[:at], name, *self.names[at:])
+        columns = (*self.columns[:at], column, *self.columns[at:])
+        return Table(names, columns, self.n_rows, self.named, self.origin)
+
     def fill(self, out: NDArray[np.uint16], start: int) -> None:
         """Write positions of the rows from `start` on; see `scan`."""
         if self.matrix is not None:

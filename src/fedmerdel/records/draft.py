@@ -23,6 +23,7 @@ from fedmerdel.study.codebook import (
     level_number,
     level_text,
 )
+from fedmerdel.study.guide import guided
 from fedmerdel.study.outcome import Outcome
 from fedmerdel.study.study import Study
 
@@ -67,6 +68,7 @@ def draft_study(
     name: str | None = None,
     outcomes: Sequence[str] = (),
     covariates: Sequence[str] = (),
+    guide: Mapping[str, float] | None = None,
     row_id: str | None = None,
     weight: str | None = None,
     exclude: Sequence[str] = (),
@@ -88,6 +90,8 @@ def draft_study(
     covariates : sequence of str
         Columns that membership of the clusters may depend on, and are no variables. Of each, the
         first level is what the others are compared with.
+    guide : mapping of str to float, optional
+        Variables that are outcomes and help to find the clusters, and the weight of each.
     row_id : str, optional
         Column that says which row is which, and is no variable.
     weight : str, optional
@@ -138,7 +142,7 @@ def draft_study(
         raise DataError(f"{table.prefix}no columns are left for variables: name fewer covariates")
     return Study(
         _name_of(source) if name is None else name,
-        Codebook(rest),
+        guided(Codebook(rest), guide),
         outcomes=tuple(map(Outcome, outcomes)),
         covariates=tuple(listed[name] for name in covariates),
         row_id=row_id,

@@ -68,7 +68,7 @@ def assign(model: GlobalModel, table: Any, *, n_jobs: int | None = None) -> Assi
     """
     model = given_model(model)
     threads = thread_count(n_jobs)
-    rows = study_rows(model.study, table)
+    rows = study_rows(model.study, table, new=True)
     with Workers(threads) as workers:
         theta = site_expectations(model, rows, workers)
         probabilities = responsibilities(rows, theta, workers)
@@ -79,7 +79,7 @@ def score_samples(model: GlobalModel, table: Any, *, n_jobs: int | None = None) 
     """Return the log predictive probability of each row under the global model."""
     model = given_model(model)
     threads = thread_count(n_jobs)
-    rows = study_rows(model.study, table)
+    rows = study_rows(model.study, table, new=True)
     with Workers(threads) as workers:
         return log_evidence(rows, predictive(model.sums, model.row_prior), workers)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.records.encode import encode
 from fedmerdel.records.frames import date_texts
-from fedmerdel.records.missing import check_complete
+from fedmerdel.records.missing import check_complete, guide_columns, with_guides
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.records.tables import Readable, open_readable
 from fedmerdel.records.weights import column_weights
@@ -25,17 +25,23 @@ def open_site_table(source: Any) -> Readable:
     return opened
 
 
-def study_rows(study: Study, source: Any, sample_weight: Any = None) -> PackedRows:
+def study_rows(
+    study: Study, source: Any, sample_weight: Any = None, *, new: bool = False
+) -> PackedRows:
     """Return the study's variables of a table: by name, or by position if it has none.
 
     Missing entries are what the study says. Weights are those given here: the column that a
-    study names for them is read by `site_weights`, for fits alone.
+    study names for them is read by `site_weights`, for fits alone. New rows, which no fit is
+    made from, may lack the columns of guides.
     """
     opened = open_site_table(source)
-    named = opened.table.named
-    columns = opened.select(study.codebook.names) if named else opened.table
+    columns, book = opened.table, study.codebook
+    if columns.named:
+        lacking = {v.name for v in book.guides} - {*columns.names, *opened.unreadable}
+        asked = [name for name in book.names if not (new and name in lacking)]
+        columns = with_guides(opened.select(asked), book)
     if study.missing == "error":
-        check_complete(columns)
+        check_complete(columns, guide_columns(columns, book))
     return encode(columns, study.codebook, sample_weight, owner="the study")
 
 

@@ -88,7 +88,7 @@ def validate_site(
     threads = thread_count(n_jobs)
     opened = open_site_table(table)
     check_one_row_each(study, opened)
-    rows = study_rows(study, opened, site_weights(study, opened, sample_weight))
+    rows = study_rows(study, opened, site_weights(study, opened, sample_weight), new=True)
     rows = rows.take(np.flatnonzero(rows.weights > 0))
     mechanism = mechanism_for(study.policy)
     total = np.array([rows.weights.sum()])

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -34,6 +35,13 @@ MISSING_LEVEL = "(missing)"
 
 MAX_LEVELS = 255
 """Levels of one variable: the states of a byte, less one that is kept for missing."""
+
+HEAVIEST = 1.0
+"""The greatest weight of a guide. Above, clusters of its levels alone would always pay: they gain
+the weight times the entropy of the outcome a row, and cost that entropy once."""
+
+WEIGHT = f"give a weight above 0, and {HEAVIEST:g} at most"
+"""What to say of a weight that is none."""
 
 UNSEEN = "holds control characters, or others that nobody sees: write it again"
 """What is wrong with a text that could change what a screen shows."""
@@ -72,6 +80,12 @@ def level_number(text: str) -> int | None:
     return number if number in _INT64 and str(number) == text else None
 
 
+def is_weight(value: Any) -> bool:
+    """Whether a guide can have this weight."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    return number and bool(0 < value <= HEAVIEST)
+
+
 @dataclass(frozen=True)
 class Variable:
     """One categorical variable.
@@ -87,12 +101,16 @@ class Variable:
     missing_level : bool, default=False
         The last level is that of missing entries, named ``"(missing)"``. (A text variable
         may have a level of this name without that: then it is a text like others.)
+    guide : float or None, default=None
+        For an outcome that helps to find the clusters: its weight, above 0 to 1, which is that of
+        a variable. Entries may always be missing, and new rows need no such column.
     """
 
     name: str
     levels: tuple[str, ...]
     kind: Kind
     missing_level: bool = False
+    guide: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no table could be encoded with."""
@@ -125,6 +143,12 @@ class Variable:
             raise DataError(f"{where}: levels of a boolean variable are 'false' and 'true'")
         if "" in self.levels:
             raise DataError(f"{where} has an empty level: empty entries count as missing")
+        if self.guide is not None:
+            if not is_weight(self.guide):
+                raise DataError(f"{where}: guide: {WEIGHT}")
+            if self.missing_level:
+                raise DataError(f"{where} is a guide: its missing entries can't be a level")
+            object.__setattr__(self, "guide", float(self.guide))
 
     @classmethod
     def from_values(cls, name: str, values: Iterable[object]) -> Variable:
@@ -159,8 +183,11 @@ class Variable:
         return self.observed
 
     def with_missing_level(self) -> Variable:
-        """Return the variable with a level for missing entries, if it has none yet."""
-        if self.missing_level:
+        """Return the variable with a level for missing entries, if it has none yet.
+
+        Not of a guide: that an outcome is not known yet is no sign of a cluster.
+        """
+        if self.missing_level or self.guide is not None:
             return self
         if MISSING_LEVEL in self.levels:
             raise DataError(
@@ -168,6 +195,10 @@ class Variable:
                 "these entries empty, or give the level another name"
             )
         return replace(self, levels=(*self.levels, MISSING_LEVEL), missing_level=True)
+
+    def called(self, label: str) -> str:
+        """Return what a picture calls it, by its label: a guide is always said to be one."""
+        return label if self.guide is None else f"{label} (guide)"
 
     def find(self, value: object) -> int | None:
         """Return the number of the level that a value fits, or None if there is none."""
@@ -211,6 +242,8 @@ class Codebook:
             if name in seen:
                 raise DataError(f"codebook: variable {name!r} is listed twice")
             seen.add(name)
+        if all(variable.guide is not None for variable in self.variables):
+            raise DataError("codebook: all variables are guides: there is nothing to guide")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -221,6 +254,18 @@ class Codebook:
     def n_levels(self) -> NDArray[np.int64]:
         """Levels of each variable; missing is counted where it is a level."""
         return np.array([len(variable.levels) for variable in self.variables], dtype=np.int64)
+
+    @property
+    def guides(self) -> tuple[Variable, ...]:
+        """The outcomes among the variables that help to find the clusters."""
+        return tuple(variable for variable in self.variables if variable.guide is not None)
+
+    @property
+    def guide(self) -> NDArray[np.float64] | None:
+        """The weight of each variable in finding clusters; None if all have the same, 1."""
+        if not self.guides:
+            return None
+        return np.array([1.0 if v.guide is None else v.guide for v in self.variables])
 
     @property
     def level_offsets(self) -> NDArray[np.int64]:
@@ -243,6 +288,7 @@ class Codebook:
                     "kind": v.kind,
                     "levels": list(v.levels),
                     **({"missing_level": True} if v.missing_level else {}),
+                    **({} if v.guide is None else {"guide": v.guide}),
                 }
                 for v in self.variables
             ]
@@ -292,11 +338,12 @@ def check_no_missing_level(codebook: Codebook) -> None:
 
 
 def _read_variable(entry: object, at: int) -> Variable:
-    if not isinstance(entry, Mapping) or set(entry) - {"missing_level"} != _ENTRIES:
+    if not isinstance(entry, Mapping) or set(entry) - {"missing_level", "guide"} != _ENTRIES:
         raise DataError(
             f"codebook: entry {at} of 'variables' must have 'name', 'kind' and 'levels', only"
         )
     levels = entry["levels"]
     if not isinstance(levels, (list, tuple)) or not all(isinstance(t, str) for t in levels):
         raise DataError(f"codebook: entry {at} of 'variables': 'levels' must be a list of texts")
-    return Variable(entry["name"], tuple(levels), entry["kind"], entry.get("missing_level", False))
+    missing_level, guide = entry.get("missing_level", False), entry.get("guide")
+    return Variable(entry["name"], tuple(levels), entry["kind"], missing_level, guide)

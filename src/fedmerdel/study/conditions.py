@@ -9,11 +9,14 @@ CONDITIONS = (("0", "1"), ("no", "yes"), ("n", "y"), ("false", "true"), ("absent
 
 
 def condition_levels(codebook: Codebook) -> list[int]:
-    """Return the positions, among all levels, of those that say that a condition is there."""
+    """Return the positions, among all levels, of those that say that a condition is there.
+
+    An outcome that guides is none.
+    """
     found = []
     for variable, start in zip(codebook.variables, codebook.level_offsets[:-1], strict=True):
         at = _present(variable)
-        if at is not None:
+        if at is not None and variable.guide is None:
             found.append(int(start) + at)
     return found
 
@@ -47,7 +50,8 @@ def level_texts(codebook: Codebook, labels: dict[str, str]) -> list[str]:
     """
     texts = []
     for variable in codebook.variables:
-        label, present = labels.get(variable.name, variable.name), _present(variable)
+        label = variable.called(labels.get(variable.name, variable.name))
+        present = _present(variable)
         texts += [
             label if at == present else f"{label} = {level}"
             for at, level in enumerate(variable.levels)

@@ -209,8 +209,8 @@ def _covariate(given: Any) -> Variable:
             given = Variable.from_values(given["name"], levels)
         except DataError as error:
             raise OptionError(f"covariates: {str(error).removeprefix('codebook: ')}") from None
-    if not isinstance(given, Variable) or len(given.levels) < 2:
-        raise OptionError("covariates: give each a name, and two levels at least")
+    if not isinstance(given, Variable) or len(given.levels) < 2 or given.guide is not None:
+        raise OptionError("covariates: give each a name, and two levels at least, and no guide")
     return given
 
 

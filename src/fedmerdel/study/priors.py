@@ -9,7 +9,8 @@ from fedmerdel.sums.prior import Prior, level_prior
 
 def study_prior(study: Study, n_components: int) -> Prior:
     """Return a study's prior for this many components, before anything is learned of it."""
-    return level_prior(study.prior, study.codebook.n_levels, study.alpha, n_components)
+    book = study.codebook
+    return level_prior(study.prior, book.n_levels, study.alpha, n_components, book.guide)
 
 
 def site_learns(study: Study) -> Learned:

@@ -21,6 +21,7 @@ from fedmerdel.study.codebook import (
     check_no_missing_level,
     check_seen,
 )
+from fedmerdel.study.guide import check_not_selected
 from fedmerdel.study.level_prior import checked_alpha, checked_prior, chosen_way
 from fedmerdel.study.outcome import (
     COVARIATES,
@@ -172,6 +173,7 @@ class Study:
         for field in ("variable_selection", "site_shares", "checks"):
             if not isinstance(getattr(self, field), bool):
                 raise OptionError(f"{field}: give true or false")
+        check_not_selected(self.codebook, self.variable_selection)
         way = chosen_way(self.prior, self.recipe, self.variable_selection)
         self._set("prior", checked_prior(way, self.codebook))
         if not isinstance(self.policy, Policy):
@@ -261,8 +263,10 @@ class Study:
         return tuple(known[name] for name in outcome.strata)
 
     def label(self, variable: str) -> str:
-        """Return what people call a variable: its label, or its name if it has none."""
-        return dict(self.labels).get(variable, variable)
+        """Return what people call a variable: its label, or its name, and whether it guides."""
+        label = dict(self.labels).get(variable, variable)
+        guides = {each.name: each for each in self.codebook.guides}
+        return guides[variable].called(label) if variable in guides else label
 
     def key_of(self, site: str) -> str | None:
         """Return the public key that a site must sign with; None if the study lists no keys.

@@ -35,7 +35,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "table": ("row_id", "weight", "outcomes", "covariates"),
     "keys": ("centre", "sites"),
-    "variable": ("name", "label", "kind", "levels"),
+    "variable": ("name", "label", "kind", "levels", "guide"),
 }
 """What each section may hold."""
 
@@ -179,7 +179,8 @@ def _read_variables(blocks: Sequence[dict[str, Any]], where: str) -> dict[str, A
             )
         kind = block["kind"] if "kind" in block else _kind(levels, here)
         try:
-            variables.append(Variable(name, tuple(level_text(value) for value in levels), kind))
+            texts = tuple(level_text(value) for value in levels)
+            variables.append(Variable(name, texts, kind, guide=block.get("guide")))
         except DataError as error:
             raise DataError(f"{here}: {str(error).removeprefix('codebook: ')}") from None
     try:

@@ -99,7 +99,8 @@ _WORDS: dict[str, str] = {
 _VARIABLE_WORDS = """\
 # The variables, one block each, in the order that all sites use. name: its column. label: what
 # people call it, if something else. kind: "integer", "boolean" or "text", seen from the levels if
-# left out. levels: all values that it may take at any site; missing is not listed.
+# left out. levels: all values that it may take at any site; missing is not listed. guide: only of
+# an outcome that is to help to find the clusters: its weight; 1 is that of a variable.
 """
 
 
@@ -156,7 +157,8 @@ def study_text(codebook: Codebook, policy: Policy, fields: Mapping[str, Any]) ->
         lines += ["[[variable]]", f"name = {_written(variable.name)}"]
         if variable.name in labels:
             lines.append(f"label = {_written(labels[variable.name])}")
-        lines += [f"kind = {_written(variable.kind)}", f"levels = {_written(variable.values)}", ""]
+        lines += [f"kind = {_written(variable.kind)}", f"levels = {_written(variable.values)}"]
+        lines += ["" if variable.guide is None else f"guide = {_written(variable.guide)}\n"]
     return "\n".join(lines)
 
 

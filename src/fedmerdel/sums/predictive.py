@@ -20,7 +20,7 @@ def mean_weights(stats: Sums, prior: Prior) -> FloatArray:
 
 def mean_levels(stats: Sums, prior: Prior) -> FloatArray:
     """Return the posterior mean probability of each level in each cluster: (K, M)."""
-    means = level_means(prior.posterior(stats.S), prior.offsets)
+    means = level_means(prior.described.posterior(stats.S), prior.offsets)
     return _with_background(means, prior)
 
 
@@ -29,7 +29,7 @@ def level_intervals(stats: Sums, prior: Prior, level: float) -> FloatArray:
 
     One component of a Dirichlet has a beta distribution.
     """
-    eps = prior.posterior(stats.S)
+    eps = prior.described.posterior(stats.S)
     rest = level_totals(eps, prior.offsets) - eps
     tails = np.array([(1 - level) / 2, (1 + level) / 2])
     # A variable of one level has no rest: its probability is 1 for certain.

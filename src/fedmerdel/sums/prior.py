@@ -50,6 +50,9 @@ class Prior(NamedTuple):
         that the clusters explain. None is all of it.
     background : float64 array (M,) or None
         ``phi_0`` of a variable selection: what explains the rest.
+    guide : float64 array (P,) or None
+        The weight of each variable in finding clusters, where outcomes guide it: its likelihood
+        has this power. 1 for variables that are none; None is 1 for all.
     """
 
     alpha: float
@@ -61,14 +64,25 @@ class Prior(NamedTuple):
     floor: float | None = None
     inclusion: FloatArray | None = None
     background: FloatArray | None = None
+    guide: FloatArray | None = None
 
     def explained(self, S: FloatArray) -> FloatArray:
-        """Return the counts that the clusters explain: all, or each variable's share."""
-        return S if self.inclusion is None else S * np.repeat(self.inclusion, self.n_levels)
+        """Return the counts that clusters are found by: all, or each variable's share of them."""
+        share = self.inclusion if self.guide is None else self.guide
+        return S if share is None else S * np.repeat(share, self.n_levels)
 
     def posterior(self, S: FloatArray) -> FloatArray:
         """Return eps* (equation epsdef; with variable selection appendix B): (..., M)."""
         return self.eps + self.explained(S)
+
+    @property
+    def described(self) -> Prior:
+        """The prior under which levels are described: by all their counts, also those of a guide.
+
+        A weight says how much an outcome has to do with which rows are together, and nothing of
+        how frequent it is among them.
+        """
+        return self._replace(guide=None)
 
     @property
     def is_possible(self) -> bool:
@@ -81,6 +95,7 @@ class Prior(NamedTuple):
             "strength": (len(self.n_levels), 0.0, LARGEST),
             "inclusion": (len(self.n_levels), 0.0, 1.0 + ROUNDING),
             "background": (self.n_levels.sum(), 0.0, 1.0 + ROUNDING),
+            "guide": (len(self.n_levels), 0.0, 1.0 + ROUNDING),
         }
         for name, (size, low, high) in shapes.items():
             part = getattr(self, name)
@@ -107,7 +122,13 @@ def uniform_prior(n_levels: IntArray, alpha: float, n_components: int) -> Prior:
     return Prior(alpha, n_components, np.repeat(1.0 / n_levels, n_levels), offsets)
 
 
-def level_prior(expected: Expected, n_levels: IntArray, alpha: float, n_components: int) -> Prior:
+def level_prior(
+    expected: Expected,
+    n_levels: IntArray,
+    alpha: float,
+    n_components: int,
+    guide: FloatArray | None = None,
+) -> Prior:
     """Return the prior that was asked for, before anything is learned of it."""
-    prior = uniform_prior(n_levels, alpha, n_components)
+    prior = uniform_prior(n_levels, alpha, n_components)._replace(guide=guide)
     return prior if isinstance(expected, str) else prior._replace(eps=np.array(expected))

@@ -107,7 +107,7 @@ class Strengths(NamedTuple):
         """
         assert prior.strength is not None
         assert prior.floor is not None
-        S, ln_c = np.ascontiguousarray(S), np.log(prior.strength)
+        S, ln_c = np.ascontiguousarray(prior.explained(S)), np.log(prior.strength)
         common = common_strength(ln_c)
         climb(S, self.shares, prior.floor * self.even, prior.offsets, common, ln_c)
         strength = np.exp(ln_c)
@@ -147,7 +147,7 @@ def log_odds(S: FloatArray, prior: Prior) -> FloatArray:
     clusters, which is what an infinite strength would mean. It must be strong: clusters were
     found from the same rows, and noise that agrees with them by chance has helped.
     """
-    offsets = prior.offsets
+    offsets, S = prior.offsets, prior.explained(S)
     apart = ln_beta_by_variable(prior.eps + S, offsets) - ln_beta_by_variable(prior.eps, offsets)
     same = sum_levels(xlogy(S.sum(axis=0), level_shares(S, offsets)), offsets)
     return np.asarray(apart.sum(axis=0) - same - DOUBT)
