@@ -108,6 +108,23 @@ REASONS = {
         for name in ("LEAST_DRAWN", "MOST_DRAWN", "DRAWN", "AT_SITES")
     },
     "centre.outcomes.NO_ROWS": SHOWN,
+    **{
+        f"inference.regression.{name}": "a weak prior, rstanarm's: test_regression.py::"
+        "test_patterns_that_tell_clusters_apart_leave_finite_effects"
+        for name in ("SPREAD", "OPEN_SPREAD")
+    },
+    **{
+        f"inference.regression.{name}": "it settles: test_regression.py::"
+        "test_no_other_coefficients_are_better"
+        for name in ("MOST_STEPS", "HALVINGS", "LONGEST")
+    },
+    "inference.regression.STILL": ROUNDING,
+    "centre.covariates.ADDED_UP": "derived, and measured by test_covariates.py::"
+    "test_counts_under_a_policy_are_as_far_from_the_rows_as_is_told",
+    "inference.regression.TINY": "so that nothing is divided by 0",
+    "fitting.covariates.MERGES_TRIED": "a bound on time: the likeliest by the levels come first",
+    "estimators.covariates.MOST_WORK": "a bound on time: test_covariate_fit.py::"
+    "test_of_many_rows_some_tell_how_sure_effects_are",
     "inference.guided.MOST_STEPS": "a bound on time: nothing is told beyond",
     "centre.doubts.Z": "the normal distribution's",
     "inference.outlying.TO_DEVIATION": "1 over the upper quartile of a normal variable",

@@ -197,7 +197,24 @@ def test_no_columns_are_left() -> None:
     assert "no columns are left" in refusal(ROWS[["sex"]], exclude=["sex"])
 
 
-@pytest.mark.parametrize("option", ["exclude", "outcomes"])
+def test_covariates_are_no_variables() -> None:
+    rows = pd.DataFrame(
+        {"sex": ["f", "m"] * 20, "copd": [0, 1] * 20, "age": ["old", "young", "old", "old"] * 10}
+    )
+    study = draft_study(rows, covariates=["sex", "age"])
+    assert study.codebook.names == ("copd",)
+    assert [(v.name, v.levels) for v in study.covariates] == [
+        ("sex", ("f", "m")),
+        ("age", ("old", "young")),
+    ]
+    told = draft_study(DICTIONARY, outcomes=["death"], row_id="person", covariates=["smoking"])
+    assert [v.name for v in told.covariates] == ["smoking"]
+    assert "smoking" not in told.codebook.names
+    assert "no column 'height'" in refusal(rows, covariates=["height"])
+    assert "no columns are left" in refusal(rows, covariates=["sex", "copd", "age"])
+
+
+@pytest.mark.parametrize("option", ["exclude", "outcomes", "covariates"])
 def test_one_text_is_no_list_of_names(option: str) -> None:
     with pytest.raises(OptionError, match=f"^{option}: give a list of names"):
         draft_study(ROWS, **{option: "age"})

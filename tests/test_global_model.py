@@ -37,7 +37,7 @@ from tests.stored import assert_identical, content, refused
 
 FIELDS = {
     "study", "sums", "prior", "rows", "selection_probability", "selected", "outcomes",
-    "n_sites", "n_rounds", "elbo", "names", "site_shares", "checks",
+    "n_sites", "n_rounds", "elbo", "names", "site_shares", "checks", "membership",
 }  # fmt: skip
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 

@@ -35,6 +35,7 @@ def test_signature() -> None:
         "guide": None,
         "missing": "ignore",
         "codebook": None,
+        "covariates": None,
         "n_jobs": None,
         "random_state": None,
         "verbose": 0,
@@ -60,6 +61,10 @@ def test_methods_take_what_scikit_learn_gives(method: str, names: list[str]) -> 
 
 
 WRONG: list[tuple[str, Any]] = [
+    ("covariates", "x1"),
+    ("covariates", []),
+    ("covariates", [1]),
+    ("covariates", ["x1", "x1"]),
     ("max_clusters", 0),
     ("max_clusters", -1),
     ("max_clusters", 2.5),
@@ -216,6 +221,7 @@ def test_clone_and_set_params_keep_every_option() -> None:
         "guide": {},
         "missing": "level",
         "codebook": codebook,
+        "covariates": None,
         "n_jobs": 2,
         "random_state": 4,
         "verbose": 0,

@@ -12,6 +12,7 @@ import pytest
 
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.study import POLICIES, Codebook, Policy, Study, Variable, custom_policy
+from fedmerdel.study.outcome import Outcome, checked_covariates, stratified
 from fedmerdel.study.priors import study_prior
 
 SMOKING = Variable("smoking", ("never", "former", "current"), "text")
@@ -189,3 +190,12 @@ def test_the_hash_is_the_same_in_another_process() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     here = Study("ü", Codebook((Variable("ß", ("0", "1"), "integer"),)), alpha=0.1)
     assert ran.stdout.strip() == here.hash
+
+
+def test_very_many_patterns_are_refused_before_they_are_listed() -> None:
+    """Of a hostile file they would fill the memory."""
+    many = [Variable(f"c{j}", tuple(map(str, range(200))), "integer") for j in range(40)]
+    with pytest.raises(OptionError, match="patterns, and at most 64 are told"):
+        checked_covariates(many)
+    with pytest.raises(OptionError, match="cells in all strata"):
+        stratified(Outcome("died"), many)

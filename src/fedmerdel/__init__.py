@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from fedmerdel.model.checks import Checks, PairResidual
     from fedmerdel.model.describe import Cluster, ClusterLevel
     from fedmerdel.model.global_model import GlobalModel
+    from fedmerdel.model.membership import CovariateTest, Effect, Membership, Term
     from fedmerdel.model.rates import Rate, Rates
     from fedmerdel.records.draft import draft_study
     from fedmerdel.records.simulate import SimulatedTable, bayes_labels, simulate
@@ -93,8 +94,10 @@ __all__ = [
     "Codebook",
     "Consensus",
     "ConstantColumnWarning",
+    "CovariateTest",
     "DataError",
     "Doubt",
+    "Effect",
     "FedMerDel",
     "FedMerDelError",
     "FedMerDelWarning",
@@ -107,6 +110,7 @@ __all__ = [
     "LevelTest",
     "LoneCluster",
     "Measured",
+    "Membership",
     "MerDel",
     "Missingness",
     "ModelRow",
@@ -137,6 +141,7 @@ __all__ = [
     "Stability",
     "Study",
     "Sums",
+    "Term",
     "Validation",
     "Variable",
     "admit",
@@ -217,6 +222,12 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "ClusterLevel",
     ),
     "model.global_model": ("GlobalModel",),
+    "model.membership": (
+        "CovariateTest",
+        "Effect",
+        "Membership",
+        "Term",
+    ),
     "model.rates": (
         "Rate",
         "Rates",

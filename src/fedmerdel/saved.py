@@ -74,10 +74,15 @@ def load(kind: type[Estimator], path: str | Path) -> Estimator:
         estimator.__init__(**options)
         estimator.n_features_in_ = plain_whole(content["n_features"])
         names = content["feature_names"]
-        if estimator.n_features_in_ != len(codebook.variables):
+        weights = getattr(estimator, "_weights", None)
+        covariates = [] if weights is None else [each.name for each in weights.variables]
+        if list(options.get("covariates") or ()) != covariates:
+            raise ValueError("other covariates")
+        columns = [*codebook.names, *covariates]
+        if estimator.n_features_in_ != len(columns):
             raise ValueError("another number of columns")
         if names is not None:
-            if sorted(names) != sorted(codebook.names):
+            if sorted(names) != sorted(columns):
                 raise ValueError("other names")
             estimator.feature_names_in_ = np.array(names, dtype=object)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):

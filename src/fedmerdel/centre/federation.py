@@ -26,6 +26,7 @@ from fedmerdel.inference.comparison import LevelTest
 from fedmerdel.keys import SigningKey
 from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.global_model import GlobalModel
+from fedmerdel.model.membership import CovariateTest, Effect, Membership
 from fedmerdel.model.names import changed
 from fedmerdel.release.reply import Reply
 from fedmerdel.release.summary import SiteSummary
@@ -93,7 +94,14 @@ class Federation(FederationState):
             names=self.names,
             site_shares=self.site_shares if self.study.site_shares else {},
             checks=self.checks,
+            membership=self.shown_membership,
         )
+
+    @property
+    def shown_membership(self) -> Membership | None:
+        """What the model tells of covariates: of single sites only where the study says so."""
+        found = self.membership
+        return found if found is None or self.study.site_shares else found.without_sites()
 
     @cached_property
     def doubts(self) -> tuple[Doubt, ...]:
@@ -210,6 +218,17 @@ class Federation(FederationState):
     def describe(self) -> tuple[Cluster, ...]:
         """Describe every cluster: size, prevalence, ratio to all, outcomes, sites."""
         return describe(replace(self.model, site_shares=self.site_shares))
+
+    def covariate_effects(self, reference: int = 0) -> tuple[Effect, ...]:
+        """Return what `GlobalModel.covariate_effects` does, with effects of the sites as well.
+
+        The site is the covariate ``"(site)"``; its first level is the first site by name.
+        """
+        return replace(self.model, membership=self.membership).covariate_effects(reference)
+
+    def covariate_tests(self) -> tuple[CovariateTest, ...]:
+        """Return what `GlobalModel.covariate_tests` does, with a test of the sites as well."""
+        return replace(self.model, membership=self.membership).covariate_tests()
 
     def outcome_site_tests(self, name: str) -> tuple[SiteTest, ...]:
         """Test in each cluster whether an outcome of the study is the same at all sites.

@@ -146,6 +146,22 @@ def site_sums(counting: Counting, name: str) -> list[SiteSums]:
 
     Of each cell but the first; last the rows of which it is known.
     """
+    found = []
+    for site, parts in zip(counting.sites, site_cells(counting, name), strict=True):
+        shape = (len(site.confusion.mean), parts[0].shape[1] - 1)
+        sums, variance = np.zeros(shape), np.zeros(shape)
+        for into, part in zip((sums, variance), parts, strict=True):
+            known = part[:, :-1].sum(axis=1)
+            np.add.at(into, site.place, np.column_stack([part[:, 1:-1], known]))
+        found.append(SiteSums(site.confusion, sums, variance))
+    return found
+
+
+def site_cells(counting: Counting, name: str) -> list[tuple[FloatArray, FloatArray]]:
+    """Return the rows in each cell, hidden ones filled in, and the variance that this leaves.
+
+    In each cluster that a site sent; the last cell is of rows of which nothing is known.
+    """
     told = [
         with_missing(site.summary.sums.T, site.summary.sums.outcomes[name])
         for site in counting.sites
@@ -157,16 +173,10 @@ def site_sums(counting: Counting, name: str) -> list[SiteSums]:
             _filled(site.summary, own, shares[site.home])
             for site, own in zip(counting.sites, told, strict=True)
         ]
-    found = []
-    for site, own, first in zip(counting.sites, cells, told, strict=True):
-        blurred = site.summary.mechanism.variance(first, site.summary.rest)
-        shape = (len(site.confusion.mean), own.shape[1] - 1)
-        sums, variance = np.zeros(shape), np.zeros(shape)
-        for into, part in ((sums, own), (variance, blurred)):
-            known = part[:, :-1].sum(axis=1)
-            np.add.at(into, site.place, np.column_stack([part[:, 1:-1], known]))
-        found.append(SiteSums(site.confusion, sums, variance))
-    return found
+    return [
+        (own, site.summary.mechanism.variance(first, site.summary.rest))
+        for site, own, first in zip(counting.sites, cells, told, strict=True)
+    ]
 
 
 class _How(NamedTuple):

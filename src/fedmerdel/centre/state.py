@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from fedmerdel.centre.checks import federation_checks
+from fedmerdel.centre.covariates import membership
 from fedmerdel.centre.filling import filled_alike, filled_in_groups, filled_replies, told_alone
 from fedmerdel.centre.lineage import Ancestor, Round
 from fedmerdel.centre.origins import Join, joins
@@ -20,6 +21,7 @@ from fedmerdel.centre.summaries import Summaries, replies_to
 from fedmerdel.inference.confusion import confusion_of, make_up
 from fedmerdel.model.broadcast import Broadcast, level_names
 from fedmerdel.model.checks import Checks
+from fedmerdel.model.membership import Membership
 from fedmerdel.model.names import checked, name_of
 from fedmerdel.model.rates import Rates
 from fedmerdel.model.state import row_prior
@@ -236,8 +238,15 @@ class FederationState:
         return outcome_rates(self.counting, self.study) if self.study.outcomes else {}
 
     @cached_property
+    def membership(self) -> Membership | None:
+        """How membership of the clusters depends on the study's covariates, and on the site."""
+        if not self.study.covariates:
+            return None
+        return membership(self.counting, self.study, self.sites)
+
+    @cached_property
     def counting(self) -> Counting:
-        """How the sites counted outcomes."""
+        """How the sites counted outcomes and covariates."""
         cluster = np.array([ancestor.cluster for ancestor in self.lineage])
         ends = np.cumsum([summary.n_clusters for summary in self.summaries])
         rows, weights = (

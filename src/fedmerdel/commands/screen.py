@@ -235,6 +235,11 @@ def _show_cluster(cluster: Cluster, study: Study, guides: Mapping[str, Rate]) ->
             f"{rate.text(rate.high)})"
             for name, rate in (*cluster.outcomes.items(), *guides.items())
         },
+        **{
+            f"odds if {effect.covariate} is {effect.level}": f"x {effect.text} against "
+            f"{effect.against}, compared with {plain_name(effect.reference)}"
+            for effect in cluster.effects
+        },
         "more of": _some(marks, 6) if marks else "nothing stands out",
     }
     if cluster.not_measured:

@@ -57,6 +57,9 @@ def init(
     output: Annotated[Path, typer.Option("-o", "--output", help="The TOML file to write.")],
     name: Annotated[str | None, typer.Option(help="Name of the study.")] = None,
     outcome: Annotated[list[str] | None, typer.Option(help="Yes/no column to count.")] = None,
+    covariate: Annotated[
+        list[str] | None, typer.Option(help="Column that membership may depend on.")
+    ] = None,
     guide: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=WEIGHT", help="Outcome that helps to find clusters."),
@@ -76,6 +79,7 @@ def init(
             table,
             name=name,
             outcomes=outcome or (),
+            covariates=covariate or (),
             guide=dict(map(_guide, guide or ())),
             row_id=row_id,
             weight=weight,

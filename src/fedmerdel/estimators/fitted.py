@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from fedmerdel import saved
@@ -19,13 +20,16 @@ from fedmerdel.options import thread_count
 from fedmerdel.records.encode import encode
 from fedmerdel.records.missing import check_complete, guide_columns, with_guides
 from fedmerdel.records.packing import PackedRows
-from fedmerdel.records.tables import open_table
+from fedmerdel.records.tables import Table, open_table
 from fedmerdel.study.codebook import Codebook
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.expectations import expectations
+from fedmerdel.sums.expectations import Expectations, expectations
 from fedmerdel.sums.predictive import predictive
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
+
+Reading = Callable[[Sums, Prior], Expectations]
+Work = Callable[[PackedRows, Expectations, Workers], NDArray[Any]]
 
 
 class FittedClusters(CategoricalColumns, ABC):
@@ -40,21 +44,18 @@ class FittedClusters(CategoricalColumns, ABC):
 
     def predict(self, X: Any) -> IntArray:
         """Return the most probable cluster of each row."""
-        rows = self._rows(X)
-        with self._workers() as workers:
-            return label_rows(rows, expectations(*self._clusters()), workers)
+        found: IntArray = self._given(X, expectations, label_rows)
+        return found
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each cluster for each row: (N, K)."""
-        rows = self._rows(X)
-        with self._workers() as workers:
-            return responsibilities(rows, expectations(*self._clusters()), workers)
+        found: FloatArray = self._given(X, expectations, responsibilities)
+        return found
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return the log posterior predictive probability of each row."""
-        rows = self._rows(X)
-        with self._workers() as workers:
-            return log_evidence(rows, predictive(*self._clusters()), workers)
+        found: FloatArray = self._given(X, predictive, log_evidence)
+        return found
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean of `score_samples`; the higher the better. `y` is ignored."""
@@ -113,13 +114,28 @@ class FittedClusters(CategoricalColumns, ABC):
         """
         return saved.load(cls, path)
 
+    def _given(self, X: Any, read: Reading, work: Work) -> NDArray[Any]:
+        """Return what some work brings for each row of a table, with what it reads of clusters."""
+        rows = self._rows(X)
+        with self._workers() as workers:
+            return work(rows, read(*self._clusters()), workers)
+
     def _rows(self, X: Any, sample_weight: Any = None) -> PackedRows:
+        table = self._variables(self._table(X))
+        return encode(table, self.codebook_, sample_weight, owner=type(self).__name__)
+
+    def _table(self, X: Any) -> Table:
         check_is_fitted(self)
-        table = with_guides(open_table(X), self.codebook_)
+        columns = getattr(self, "feature_names_in_", None)
+        table = with_guides(open_table(X), self.codebook_, columns)
         self._note_columns(X, table, reset=False)
         if self.missing == "error":
             check_complete(table, guide_columns(table, self.codebook_))
-        return encode(table, self.codebook_, sample_weight, owner=type(self).__name__)
+        return table
+
+    def _variables(self, table: Table) -> Table:
+        """Return the columns that are variables of the clusters."""
+        return table
 
     def _workers(self) -> Workers:
         return Workers(thread_count(self.n_jobs))

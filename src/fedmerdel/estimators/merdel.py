@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -17,7 +17,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedmerdel import saved
 from fedmerdel.errors import CeilingWarning, OptionError
-from fedmerdel.estimators.fitted import FittedClusters
+from fedmerdel.estimators.covariates import (
+    Weights,
+    checked_names,
+    fit_weights,
+    pattern_of,
+    read_covariates,
+    without,
+)
+from fedmerdel.estimators.fitted import FittedClusters, Reading, Work
 from fedmerdel.estimators.one_table import one_table
 from fedmerdel.estimators.own_rows import own_intervals
 from fedmerdel.fitting.fit import fit_mixture
@@ -26,6 +34,7 @@ from fedmerdel.fitting.passes import label_rows
 from fedmerdel.fitting.solution import make_problem
 from fedmerdel.inference.intervals import Intervals
 from fedmerdel.model.checks import Checks
+from fedmerdel.model.membership import Effect
 from fedmerdel.model.report import write_report
 from fedmerdel.options import (
     check_options,
@@ -41,8 +50,8 @@ from fedmerdel.records.collapse import collapse
 from fedmerdel.records.encode import decode, encode
 from fedmerdel.records.missing import fit_codebook
 from fedmerdel.records.packing import repack
-from fedmerdel.records.tables import open_table
-from fedmerdel.study.codebook import Codebook, Missing
+from fedmerdel.records.tables import Table, open_table
+from fedmerdel.study.codebook import Codebook, Missing, Variable
 from fedmerdel.sums import predictive
 from fedmerdel.sums.arrays import FloatArray, IntArray, plain_number, plain_whole
 from fedmerdel.sums.components import AUTO, room_for, used_up
@@ -114,6 +123,10 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         learned nothing of them. "error" refuses a table with missing entries.
     codebook : Codebook or None, default=None
         Variables and levels. None takes them from the table given to `fit`.
+    covariates : list of str or None, default=None
+        Columns that are no variables but change the weights of the clusters: age group, sex,
+        site. All their patterns together are at most 64. They may be listed in `codebook`, which
+        says which level is the first; no entry may be missing unless `missing` is "level".
     n_jobs : int or None, default=None
         Threads; None is 1, -1 is one for each core. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -152,6 +165,9 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     floor_ : float or None
         The share of the fixed prior that a learned one keeps, 0.02 to 1: small where clusters
         are small and pure.
+    covariate_effects_ : tuple of Effect or None
+        How each covariate changes the odds of each cluster against cluster 0, with standard
+        errors that allow for rows whose cluster is not sure, and for levels that are estimates.
     n_iter_ : int
         Passes over all rows.
     converged_ : bool
@@ -165,6 +181,10 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
 
     Notes
     -----
+    With `covariates`, `predict`, `predict_proba` and `score_samples` need their columns too, and
+    the last tells the probability of the variables given the covariates. `weights_`, `sample`,
+    `checks` and `intervals` are of all rows together: weights averaged over their covariates.
+
     Levels that `codebook_` does not list are refused by `predict`; to set such entries to
     missing leaves them out.
 
@@ -195,6 +215,7 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         guide: Mapping[str, float] | None = None,
         missing: Missing = "ignore",
         codebook: Codebook | None = None,
+        covariates: Sequence[str] | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -214,6 +235,7 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         self.guide = guide
         self.missing = missing
         self.codebook = codebook
+        self.covariates = covariates
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -238,9 +260,15 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         """
         check_options(self)
         seed = checked_seed(self.random_state)
-        table = open_table(X)
-        codebook = fit_codebook(table, self.codebook, self.missing, self.guide)
-        rows = encode(table, codebook, sample_weight, owner=type(self).__name__)
+        table, names = open_table(X), checked_names(self.covariates)
+        given, variables = self.codebook, table
+        covariates: tuple[Variable, ...] = ()
+        if names:
+            variables = without(table, names)
+            given, covariates = read_covariates(table, names, self.codebook, self.missing)
+            pattern = pattern_of(table, covariates)
+        codebook = fit_codebook(variables, given, self.missing, self.guide)
+        every = rows = encode(variables, codebook, sample_weight, owner=type(self).__name__)
         init = checked_init(self.init, self.recipe, self.max_clusters, rows.n_rows)
         all_rows = index = None
         if not rows.weights.all():
@@ -259,8 +287,13 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
             fit = fit_mixture(problem, options, starts, watch)
             if self.max_clusters == AUTO and self.recipe == "default":
                 fit = fit.with_components(room_for(fit.stats.n_clusters))
+            weights = None
+            if covariates:
+                fit, weights = fit_weights(problem, options, fit, every, pattern, covariates)
             theta = expectations(fit.stats, fit.prior)
-            if all_rows is not None:
+            if weights is not None:
+                labels = weights.each(every, pattern, theta, label_rows, workers)
+            elif all_rows is not None:
                 labels = label_rows(all_rows, theta, workers)
             else:
                 labels = label_rows(rows, theta, workers)
@@ -272,6 +305,7 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         self.lower_bound_seconds_ = np.array(fit.history.seconds)
         self.history_: list[Move] = fit.history.moves
         self._take(codebook, fit.prior, fit.stats, fit.elbo, fit.history.n_iter, fit.converged)
+        self._take_weights(weights)
         if not fit.converged:
             warnings.warn(
                 f"not converged after {self.n_iter_} passes: raise max_iter or tol",
@@ -373,11 +407,25 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     def _clusters(self) -> tuple[Sums, Prior]:
         return self._stats, self._prior
 
+    def _variables(self, table: Table) -> Table:
+        own = () if self._weights is None else self._weights.variables
+        return without(table, tuple(each.name for each in own)) if own else table
+
+    def _given(self, X: Any, read: Reading, work: Work) -> NDArray[Any]:
+        check_is_fitted(self)
+        if self._weights is None:
+            return super()._given(X, read, work)
+        pattern = pattern_of(self._table(X), self._weights.variables)
+        rows, theta = self._rows(X), read(self._stats, self._prior)
+        with self._workers() as workers:
+            return self._weights.each(rows, pattern, theta, work, workers)
+
     def _given_prior(self) -> FloatArray:
         return self._prior.eps
 
     def _saved(self) -> dict[str, Any]:
-        return saved.clusters_content(self)
+        weights = {} if self._weights is None else {"covariates": self._weights.to_dict()}
+        return {**saved.clusters_content(self), **weights}
 
     def _restore(self, content: dict[str, Any]) -> None:
         codebook, prior, stats = saved.read_clusters(content)
@@ -389,6 +437,8 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
             plain_whole(content["n_iter"]),
             bool(content["converged"]),
         )
+        told = content.get("covariates")
+        self._take_weights(None if told is None else Weights.from_dict(told, stats.n_clusters))
 
     def _take(
         self,
@@ -415,6 +465,13 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
             expit(log_odds(stats.S, prior)) if included is None else included
         )
         self.selected_: NDArray[np.bool_] = self.selection_probability_ > 0.5
+
+    def _take_weights(self, weights: Weights | None) -> None:
+        """Set what a fit found of covariates."""
+        self._weights = weights
+        self.covariate_effects_: tuple[Effect, ...] | None = None
+        if weights is not None:
+            self.covariate_effects_ = weights.membership.effects()
 
     def _by_variable(self, by_level: FloatArray) -> list[FloatArray]:
         return np.split(by_level, self._prior.offsets[1:-1], axis=1)

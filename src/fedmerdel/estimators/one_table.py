@@ -13,7 +13,7 @@ from fedmerdel.study.study import Study
 
 def one_table(estimator: Any) -> ModelState:
     """Return the model of a fitted `MerDel`, whose table is its only site."""
-    book, sums = estimator.codebook_, estimator._stats
+    book, sums, weights = estimator.codebook_, estimator._stats, estimator._weights
     # A study has a level for missing entries in all variables or in none; here it is in those
     # that have any, and is shown like other levels.
     variables = tuple(
@@ -28,6 +28,7 @@ def one_table(estimator: Any) -> ModelState:
         prior=estimator.prior,
         variable_selection=estimator.variable_selection,
         policy=policy_named("none"),
+        covariates=() if weights is None else weights.variables,
     )
     return ModelState(
         study=study,
@@ -37,4 +38,5 @@ def one_table(estimator: Any) -> ModelState:
         selection_probability=estimator.selection_probability_,
         selected=tuple(n for n, told in zip(book.names, estimator.selected_, strict=True) if told),
         elbo=estimator.lower_bound_,
+        membership=None if weights is None else weights.membership,
     )

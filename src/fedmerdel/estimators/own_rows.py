@@ -39,7 +39,7 @@ def own_intervals(rows: PackedRows, stats: Sums, prior: Prior, workers: Workers)
     def parts() -> Iterator[Rows]:
         for start in range(0, rows.n_rows, PART):
             some = rows.take(np.arange(start, min(start + PART, rows.n_rows)))
-            yield Rows(_levels(some), responsibilities(some, theta, workers), some.weights)
+            yield Rows(level_numbers(some), responsibilities(some, theta, workers), some.weights)
 
     known = block_worth(parts(), counted)
     if found.n_parameters <= MOST_PARAMETERS:
@@ -53,7 +53,7 @@ def own_intervals(rows: PackedRows, stats: Sums, prior: Prior, workers: Workers)
     return intervals(stats, found, known)
 
 
-def _levels(rows: PackedRows) -> IntArray:
+def level_numbers(rows: PackedRows) -> IntArray:
     """Return level numbers, -1 where an entry is missing: (n, P)."""
     packing = rows.packing
     digits = rows.codes.astype(np.int64)[:, packing.code] // packing.stride % packing.radix

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedmerdel.inference.intervals import Intervals
 from fedmerdel.model.intervals import model_intervals
+from fedmerdel.model.membership import Effect
 from fedmerdel.model.rates import Rate
 from fedmerdel.model.state import ModelState
 from fedmerdel.study.conditions import condition_levels
@@ -73,6 +74,8 @@ class Cluster:
         Rates of the study's outcomes.
     sites : dict of str to float
         Share of each site's rows in the cluster; empty where the study keeps that back.
+    effects : tuple of Effect
+        Of the study's covariates, against cluster 0; see `GlobalModel.covariate_effects`.
     """
 
     number: int
@@ -85,6 +88,7 @@ class Cluster:
     levels: tuple[ClusterLevel, ...]
     outcomes: dict[str, Rate]
     sites: dict[str, float]
+    effects: tuple[Effect, ...] = ()
 
     @property
     def not_measured(self) -> tuple[str, ...]:
@@ -106,6 +110,7 @@ def describe(model: ModelState) -> tuple[Cluster, ...]:
     names = [(v.name, level) for v in codebook.variables for level in v.levels]
     guides = {v.name for v in codebook.guides}
     yes = condition_levels(codebook)
+    effects = () if model.membership is None else model.membership.effects()
     clusters = []
     for k in range(model.n_clusters):
         prevalence, ratio, exclusivity = found.prevalence[k], found.ratio[k], found.exclusivity[k]
@@ -135,6 +140,7 @@ def describe(model: ModelState) -> tuple[Cluster, ...]:
                 levels=levels,
                 outcomes={name: rates.clusters[k] for name, rates in model.outcomes.items()},
                 sites={site: float(shares[k]) for site, shares in model.site_shares.items()},
+                effects=tuple(effect for effect in effects if effect.cluster == k),
             )
         )
     return tuple(clusters)

@@ -20,6 +20,7 @@ from fedmerdel.model.certainty import expected_certainty
 from fedmerdel.model.describe import Cluster, describe, intervals_of
 from fedmerdel.model.generate import sample
 from fedmerdel.model.guides import guide_rates
+from fedmerdel.model.membership import CovariateTest, Effect, Membership
 from fedmerdel.model.model_files import (
     CLUSTERS,
     DOCUMENT,
@@ -81,6 +82,8 @@ class GlobalModel(ModelState, Parcel):
         Share of each site's rows in each cluster, where the study says so; else empty.
     checks : Checks or None
         Whether the clusters explain the rows; None if the study asks for no checks.
+    membership : Membership or None
+        How membership depends on the study's covariates; None if it has none.
     """
 
     NOUN: ClassVar[str] = "model"
@@ -200,6 +203,34 @@ class GlobalModel(ModelState, Parcel):
             return joint_equality(np.array([each.means for each in parts]), covariance)
         rates = self._rates(name)
         return equality(rates.means, rates.own_covariance)
+
+    def covariate_effects(self, reference: int = 0) -> tuple[Effect, ...]:
+        """Return how each covariate of the study changes the odds of each cluster.
+
+        By latent class regression: a multinomial logit of the cluster on all covariates and the
+        site, corrected for rows that are taken for rows of another cluster.
+
+        Parameters
+        ----------
+        reference : int, default=0
+            The cluster that all others are compared with; 0 is the largest.
+
+        Returns
+        -------
+        tuple of Effect
+            Of each cluster but the reference, and each level but the first of each covariate.
+        """
+        return self._membership.effects(reference)
+
+    def covariate_tests(self) -> tuple[CovariateTest, ...]:
+        """Test for each covariate whether membership depends on it at all."""
+        return self._membership.tests()
+
+    @property
+    def _membership(self) -> Membership:
+        if self.membership is None:
+            raise OptionError("the study has no covariates: name them in the study before it")
+        return self.membership
 
     def _rates(self, name: str) -> Rates:
         if name not in self.outcomes:

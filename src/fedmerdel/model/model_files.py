@@ -15,6 +15,7 @@ from fedmerdel.bundles import Files
 from fedmerdel.inference.check_counts import N_BINS
 from fedmerdel.model.broadcast import level_names
 from fedmerdel.model.checks import N_PAIRS, Checks
+from fedmerdel.model.membership import Membership, terms_of
 from fedmerdel.model.names_file import FILE as NAMES
 from fedmerdel.model.names_file import names_for, names_text
 from fedmerdel.model.rates import Rates
@@ -88,6 +89,7 @@ def model_document(model: ModelState) -> dict[str, Any]:
             "floor": prior.floor,
         },
         **({} if model.checks is None else {"checks": model.checks.to_dict()}),
+        **({} if model.membership is None else {"membership": model.membership.to_dict()}),
     }
 
 
@@ -140,6 +142,8 @@ def read_model(content: dict[str, Any], files: Files) -> dict[str, Any]:
     }
     if "checks" in content:
         fields["checks"] = Checks.from_dict(content["checks"])
+    if "membership" in content:
+        fields["membership"] = Membership.from_dict(content["membership"], K)
     for site in content["site_shares"]:
         check_site_name(site)
     _check(study, sums, prior, fields)
@@ -166,10 +170,17 @@ def _check(study: Study, sums: Sums, prior: Prior, fields: dict[str, Any]) -> No
         and set(fields["outcomes"]) == set(study.measures)
         and all(len(rates.clusters) == K for rates in fields["outcomes"].values())
         and _checks_fit(fields.get("checks"), study, K)
+        and _terms_fit(fields.get("membership"), study, tuple(fields["site_shares"]))
         and min(sums.T.min(), sums.S.min(), fields["rows"].min()) >= 0
     )
     if not fits:
         raise ValueError("parts don't fit each other")
+
+
+def _terms_fit(found: Membership | None, study: Study, sites: tuple[str, ...]) -> bool:
+    """Whether these are effects of the study's covariates, and of no site that is kept back."""
+    own = () if found is None else found.terms
+    return own == (terms_of(study.covariates, sites) if study.covariates else ())
 
 
 def _checks_fit(checks: Checks | None, study: Study, n_clusters: int) -> bool:

@@ -49,6 +49,7 @@ def methods_paragraph(model: ModelState, sure: Certainty, alone: bool = False) -
         *_certainty(model, sure),
         *_guides(model),
         *_outcomes(model),
+        *_covariates(model, alone),
         f"Reference: {PAPER}",
     ]
     return " ".join(parts)
@@ -191,6 +192,26 @@ def _outcomes(model: ModelState) -> Iterator[str]:
                 f"{', '.join(outcome.measures)}: standardised to the shares of "
                 f"{', '.join(outcome.strata)} among all rows (direct standardisation)."
             )
+
+
+def _covariates(model: ModelState, alone: bool) -> Iterator[str]:
+    if model.membership is None:
+        return
+    names = ", ".join(each.name for each in model.study.covariates)
+    if alone:
+        yield (
+            f"The weights of the clusters depend on covariates ({names}) by a multinomial logit, "
+            "fitted together with the clusters; standard errors are from the observed information "
+            "of coefficients and levels."
+        )
+        return
+    within = " and the site" if model.n_sites > 1 else ""
+    yield (
+        f"Covariates ({names}) were not used to find the clusters. Membership was regressed on "
+        f"them{within} by a multinomial logit, in three steps with the ML correction for rows "
+        "taken for rows of another cluster (Vermunt, 2010), from counts alone. The intervals take "
+        "the clusters as known."
+    )
 
 
 def _count(number: int, noun: str) -> str:

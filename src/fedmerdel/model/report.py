@@ -16,7 +16,7 @@ from fedmerdel.model.describe import Cluster, describe
 from fedmerdel.model.guides import report_guides
 from fedmerdel.model.paragraph import methods_paragraph
 from fedmerdel.model.report_checks import trust
-from fedmerdel.model.report_clusters import cards, images, outcomes
+from fedmerdel.model.report_clusters import cards, covariates, images, outcomes
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.report.charts import bars, histogram
@@ -103,6 +103,7 @@ def model_content(
         "headline": _headline(model, sure),
         "cards": cards(model, clusters),
         "outcomes": outcomes(model, clusters),
+        "covariates": covariates(model),
         "guides": report_guides(model, clusters),
         "certainty": _certainty(model, sure, clusters),
         "trust": trust(model, sure, clusters),
@@ -126,6 +127,7 @@ def _facts(model: ModelState, date: str) -> dict[str, str]:
         "Weights": "none" if study.weight is None else f"{study.weight}: rows are sums of these",
         "Variables": f"{len(study.codebook.names)}",
         "Outcomes": ", ".join(each.name for each in study.outcomes) or "none",
+        **({"Covariates": ", ".join(c.name for c in study.covariates)} if study.covariates else {}),
         **({"Guides": guides} if guides else {}),
         "Disclosure control": f"{study.policy.name}: {mechanism_for(study.policy).rule}",
         "Prior of the levels": learned,

@@ -1,10 +1,11 @@
-"""What the report shows of clusters: cards, outcomes, images."""
+"""What the report shows of clusters: cards, outcomes, covariates, images."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from fedmerdel.model.describe import Cluster
+from fedmerdel.model.membership import Effect, Term
 from fedmerdel.model.pixels import cluster_images
 from fedmerdel.model.state import ModelState
 from fedmerdel.report.charts import intervals
@@ -93,6 +94,22 @@ def outcomes(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str,
         strata = [model.study.label(each) for each in model.study.measures[name].strata]
         found.append({"name": name, "chart": chart, "overall": overall, "strata": strata})
     return found
+
+
+def covariates(model: ModelState) -> dict[str, Any] | None:
+    """Return the odds ratios of each covariate's levels, cluster by cluster, and its test."""
+    found = model.membership
+    if found is None:
+        return None
+    by_term: dict[Term, list[Effect]] = {term: [] for term in found.terms}
+    for effect in found.effects():
+        by_term[Term(effect.covariate, effect.level, effect.against)].append(effect)
+    return {
+        "reference": {"number": 0, "name": model.name(0)},
+        "clusters": [{"number": k, "name": model.name(k)} for k in range(1, model.n_clusters)],
+        "lines": [{"term": term, "effects": effects} for term, effects in by_term.items()],
+        "tests": found.tests(),
+    }
 
 
 def images(model: ModelState, shape: tuple[int, int] | None) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from fedmerdel.model.checks import Checks
+from fedmerdel.model.membership import Membership
 from fedmerdel.model.names import checked, name_of
 from fedmerdel.model.rates import Rates
 from fedmerdel.study.study import Study
@@ -36,6 +37,7 @@ class ModelState:
     names: tuple[str, ...] = ()
     site_shares: Mapping[str, FloatArray] = field(default_factory=dict, repr=False)
     checks: Checks | None = field(default=None, repr=False)
+    membership: Membership | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", checked(self.names, self.n_clusters))

@@ -67,6 +67,7 @@ def draft_study(
     *,
     name: str | None = None,
     outcomes: Sequence[str] = (),
+    covariates: Sequence[str] = (),
     guide: Mapping[str, float] | None = None,
     row_id: str | None = None,
     weight: str | None = None,
@@ -86,6 +87,9 @@ def draft_study(
         Name of the study; else that of the file, or ``"study"``.
     outcomes : sequence of str
         Columns that are counted in each cluster, and are no variables.
+    covariates : sequence of str
+        Columns that membership of the clusters may depend on, and are no variables. Of each, the
+        first level is what the others are compared with.
     guide : mapping of str to float, optional
         Variables that are outcomes and help to find the clusters, and the weight of each.
     row_id : str, optional
@@ -119,7 +123,8 @@ def draft_study(
     RareLevelWarning
         If levels are held by fewer rows than the usual policy tells of. They are kept.
     """
-    for field, given in (("outcomes", outcomes), ("exclude", exclude)):
+    asked = (("outcomes", outcomes), ("covariates", covariates), ("exclude", exclude))
+    for field, given in asked:
         if isinstance(given, str):
             raise OptionError(f"{field}: give a list of names")
     opened = open_readable(source)
@@ -130,13 +135,19 @@ def draft_study(
         codebook, labels = _read_dictionary(table, roles, aside, exclude)
     else:
         codebook, labels = _read_rows(opened, aside, missing == "level"), {}
+    listed = {variable.name: variable for variable in codebook.variables}
+    _check_known(covariates, tuple(listed), f"{table.prefix}the table has no column")
+    rest = tuple(variable for variable in codebook.variables if variable.name not in covariates)
+    if not rest:
+        raise DataError(f"{table.prefix}no columns are left for variables: name fewer covariates")
     return Study(
         _name_of(source) if name is None else name,
-        guided(codebook, guide),
+        guided(Codebook(rest), guide),
         outcomes=tuple(map(Outcome, outcomes)),
+        covariates=tuple(listed[name] for name in covariates),
         row_id=row_id,
         weight=weight,
-        labels=labels,
+        labels={known: text for known, text in labels.items() if known not in covariates},
         missing=missing,
         rounds=rounds,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,15 +55,16 @@ def fit_codebook(
     return given.with_missing_level([name for name, gone in found if gone])
 
 
-def with_guides(table: Table, codebook: Codebook) -> Table:
+def with_guides(table: Table, codebook: Codebook, columns: Sequence[str] | None = None) -> Table:
     """Return the table with a column of missing entries for each guide that it lacks.
 
     Of new rows an outcome is not known yet. Columns without names must all be there: which one
-    is not could not be told.
+    is not could not be told. They are put where they are among `columns`, or in the codebook.
     """
-    for at, variable in enumerate(codebook.variables):
-        if table.named and variable.guide is not None and variable.name not in table.names:
-            table = table.with_missing(variable.name, at)
+    guides = {variable.name for variable in codebook.guides}
+    for at, name in enumerate(codebook.names if columns is None else columns):
+        if table.named and name in guides and name not in table.names:
+            table = table.with_missing(str(name), at)
     return table
 
 

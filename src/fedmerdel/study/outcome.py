@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
-from math import isfinite
+from math import isfinite, prod
 from typing import Any, Literal
 
 from fedmerdel.errors import DataError, OptionError
@@ -164,9 +164,10 @@ def checked_covariates(given: Any) -> tuple[Variable, ...]:
     found = [_covariate(each) for each in given]
     if len({each.name for each in found}) < len(found):
         raise OptionError("covariates: a name is listed twice: list each once")
-    if len(patterns(found)) > MOST_CELLS:
+    n_patterns = prod(len(each.levels) for each in found)  # of a hostile file, too many to list
+    if n_patterns > MOST_CELLS:
         raise OptionError(
-            f"covariates: together they have {len(patterns(found))} patterns, and at most "
+            f"covariates: together they have {n_patterns:,} patterns, and at most "
             f"{MOST_CELLS} are told: take fewer, or coarser levels"
         )
     return tuple(found)
@@ -181,13 +182,13 @@ def stratified(outcome: Outcome, strata: Sequence[Variable]) -> tuple[str, ...]:
     """Return the names of an outcome's cells, stratum by stratum."""
     if not strata:
         return outcome.cells
-    found = tuple(f"{s}: {cell}" for s in patterns(strata) for cell in outcome.cells)
-    if len(found) > MOST_CELLS:
+    n_cells = prod(len(each.levels) for each in strata) * len(outcome.cells)
+    if n_cells > MOST_CELLS:
         raise OptionError(
-            f"outcomes: {outcome.name!r} has {len(found)} cells in all strata, and at most "
+            f"outcomes: {outcome.name!r} has {n_cells:,} cells in all strata, and at most "
             f"{MOST_CELLS} are told: take fewer strata, or coarser levels"
         )
-    return found
+    return tuple(f"{s}: {cell}" for s in patterns(strata) for cell in outcome.cells)
 
 
 def _outcome(given: Any) -> Outcome:
