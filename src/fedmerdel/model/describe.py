@@ -73,6 +73,8 @@ class Cluster:
         Rates of the study's outcomes.
     sites : dict of str to float
         Share of each site's rows in the cluster; empty where the study keeps that back.
+    worth : float or None
+        By how many nats the ELBO would fall without it, at most; see `GlobalModel`.
     """
 
     number: int
@@ -85,6 +87,7 @@ class Cluster:
     levels: tuple[ClusterLevel, ...]
     outcomes: dict[str, Rate]
     sites: dict[str, float]
+    worth: float | None = None
 
     @property
     def not_measured(self) -> tuple[str, ...]:
@@ -135,6 +138,7 @@ def describe(model: ModelState) -> tuple[Cluster, ...]:
                 levels=levels,
                 outcomes={name: rates.clusters[k] for name, rates in model.outcomes.items()},
                 sites={site: float(shares[k]) for site, shares in model.site_shares.items()},
+                worth=None if model.worth is None else float(model.worth[k]),
             )
         )
     return tuple(clusters)

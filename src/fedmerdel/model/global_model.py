@@ -81,6 +81,10 @@ class GlobalModel(ModelState, Parcel):
         Share of each site's rows in each cluster, where the study says so; else empty.
     checks : Checks or None
         Whether the clusters explain the rows; None if the study asks for no checks.
+    worth : float64 array (K,) or None
+        What each cluster is worth: by how many nats the ELBO would fall at most if it were merged
+        with the cluster with which it loses least. None of a single cluster, and where the ELBO
+        is not known.
     """
 
     NOUN: ClassVar[str] = "model"

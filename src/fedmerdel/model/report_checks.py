@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Any
+
+import numpy as np
 
 from fedmerdel.inference.check_counts import SURE
 from fedmerdel.inference.separation import relative_entropy
@@ -11,6 +14,7 @@ from fedmerdel.model.describe import Cluster
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.report.charts import compared
+from fedmerdel.sums.arrays import FloatArray
 
 N_SHOWN = 10
 """Pairs of variables that the page lists."""
@@ -27,6 +31,7 @@ def trust(model: ModelState, sure: Certainty, clusters: tuple[Cluster, ...]) -> 
         "rounds": model.n_rounds > 0,
         "n_sites": model.n_sites,
         "rows": None,
+        "worth": None if model.worth is None else _worth(model, model.worth),
     }
     checks = model.checks
     if checks is None:
@@ -77,3 +82,16 @@ def trust(model: ModelState, sure: Certainty, clusters: tuple[Cluster, ...]) -> 
         ],
     }
     return found
+
+
+def _worth(model: ModelState, worth: FloatArray) -> list[dict[str, Any]]:
+    """Return what each cluster is worth, the least first: in nats, and as log10 of odds."""
+    return [
+        {
+            "number": k,
+            "name": model.name(k),
+            "nats": float(worth[k]),
+            "odds": float(worth[k]) / log(10.0),
+        }
+        for k in np.argsort(worth, kind="stable").tolist()
+    ]
