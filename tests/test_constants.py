@@ -49,9 +49,9 @@ REASONS = {
     "fitting.paper.STILL_PASSES": PAPER + "C",
     "options.PAPER_TOLERANCE": PAPER + "G.2",
     "fitting.class_starts.ALPHA": PAPER + "G.2: the default of `MerDel`",
-    "estimators.starts.SURVIVED": "Hennig's (2007)",
+    "estimators.replicates.SURVIVED": "Hennig's (2007)",
     "sums.agreement.BITS": "derived: ln 2",
-    "estimators.starts.DRAWN": "derived: 1 - 1/e",
+    "estimators.replicates.DRAWN": "derived: 1 - 1/e",
     "sums.extrapolation.ALIKE": ROUNDING
     + ": test_extrapolation.py::test_steps_that_differ_by_rounding_lead_where_the_last_led",
     "sums.learning.STILL": "tested by test_learned_merges.py::"

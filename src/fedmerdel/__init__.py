@@ -41,8 +41,13 @@ if TYPE_CHECKING:
     )
     from fedmerdel.estimators.consensus import Consensus, consensus
     from fedmerdel.estimators.federated import FedMerDel
+    from fedmerdel.estimators.federation_stability import (
+        FederationStability,
+        federation_stability,
+    )
     from fedmerdel.estimators.merdel import MerDel
     from fedmerdel.estimators.model_table import ModelRow, ModelTable, model_table
+    from fedmerdel.estimators.replicates import Replicates
     from fedmerdel.estimators.stability import stability
     from fedmerdel.estimators.starts import Stability
     from fedmerdel.fitting.history import Move
@@ -99,6 +104,7 @@ __all__ = [
     "FedMerDelError",
     "FedMerDelWarning",
     "Federation",
+    "FederationStability",
     "FileError",
     "GlobalModel",
     "Intervals",
@@ -124,6 +130,7 @@ __all__ = [
     "RareLevelWarning",
     "Rate",
     "Rates",
+    "Replicates",
     "Reply",
     "Round",
     "Shift",
@@ -145,6 +152,7 @@ __all__ = [
     "consensus",
     "custom_policy",
     "draft_study",
+    "federation_stability",
     "fit_site",
     "key_fingerprint",
     "merge_sites",
@@ -192,12 +200,14 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "consensus",
     ),
     "estimators.federated": ("FedMerDel",),
+    "estimators.federation_stability": ("FederationStability", "federation_stability"),
     "estimators.merdel": ("MerDel",),
     "estimators.model_table": (
         "ModelRow",
         "ModelTable",
         "model_table",
     ),
+    "estimators.replicates": ("Replicates",),
     "estimators.stability": ("stability",),
     "estimators.starts": ("Stability",),
     "fitting.history": ("Move",),

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import typer
 
-from fedmerdel.commands import agreement, centre, keys, site, validation
+from fedmerdel.commands import agreement, centre, keys, site, stability, validation
 from fedmerdel.errors import FedMerDelError, FedMerDelWarning
 
 app = typer.Typer(
@@ -80,6 +80,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "describe": centre.describe_model,
     "name": centre.name_clusters,
     "report": centre.report,
+    "stability": stability.stability,
     "models": site.models,
     "key": keys.key,
 }

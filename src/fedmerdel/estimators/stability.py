@@ -51,7 +51,7 @@ def stability(
     Returns
     -------
     Stability
-        Numbers for each cluster.
+        Numbers for each cluster, and how many clusters each fit has.
 
     References
     ----------
@@ -78,12 +78,13 @@ def stability(
         theta = expectations(model._stats, model._prior)
         labels = label_rows(trial.rows, theta, workers)
     n_clusters = model.n_clusters_
-    found = []
+    alike, numbers = [], []
     for stream, (n_fits, draw) in enumerate(((n_starts, None), (n_bootstrap, bootstrap))):
-        alike = np.zeros((n_fits, n_clusters))
+        alike.append(np.zeros((n_fits, n_clusters)))
+        numbers.append(np.empty(0, dtype=np.int64))
         if n_fits:
             fits = run_fits(model, trial, n_fits, stream, draw)
             best = best_jaccard(labels, fits.labels, weights)
-            alike[:, : best.shape[1]] = best
-        found.append(alike)
-    return Stability(weight_in(labels, weights, n_clusters), *found)
+            alike[-1][:, : best.shape[1]] = best
+            numbers[-1] = fits.n_clusters
+    return Stability(weight_in(labels, weights, n_clusters), *alike, *numbers)

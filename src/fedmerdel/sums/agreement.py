@@ -58,6 +58,20 @@ def best_jaccard(labels: IntArray, starts: IntArray, weights: FloatArray) -> Flo
     return np.array([jaccard(contingency(labels, s, weights)).max(axis=1) for s in starts])
 
 
+def most_alike(
+    labels: IntArray, other: IntArray, weights: FloatArray, n_clusters: int
+) -> tuple[FloatArray, IntArray]:
+    """Return how alike each cluster is to the most alike one of another clustering, and which.
+
+    Above a half no two clusters have the same one: it would hold more than half of its rows of
+    both. A cluster without rows is like none: 0.
+    """
+    alike = jaccard(contingency(labels, other, weights))
+    likeness, which = np.zeros(n_clusters), np.zeros(n_clusters, dtype=np.int64)
+    likeness[: len(alike)], which[: len(alike)] = alike.max(axis=1), alike.argmax(axis=1)
+    return likeness, which
+
+
 def similarity(starts: IntArray) -> FloatArray:
     """Return the share of starts in which two rows are together: (N, N).
 
