@@ -41,13 +41,10 @@ if TYPE_CHECKING:
     )
     from fedmerdel.estimators.consensus import Consensus, consensus
     from fedmerdel.estimators.federated import FedMerDel
-    from fedmerdel.estimators.federation_stability import (
-        FederationStability,
-        federation_stability,
-    )
+    from fedmerdel.estimators.federation_stability import federation_stability
     from fedmerdel.estimators.merdel import MerDel
     from fedmerdel.estimators.model_table import ModelRow, ModelTable, model_table
-    from fedmerdel.estimators.replicates import Replicates
+    from fedmerdel.estimators.replicates import FederationStability, Replicates
     from fedmerdel.estimators.stability import stability
     from fedmerdel.estimators.starts import Stability
     from fedmerdel.fitting.history import Move
@@ -200,14 +197,14 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "consensus",
     ),
     "estimators.federated": ("FedMerDel",),
-    "estimators.federation_stability": ("FederationStability", "federation_stability"),
+    "estimators.federation_stability": ("federation_stability",),
     "estimators.merdel": ("MerDel",),
     "estimators.model_table": (
         "ModelRow",
         "ModelTable",
         "model_table",
     ),
-    "estimators.replicates": ("Replicates",),
+    "estimators.replicates": ("FederationStability", "Replicates"),
     "estimators.stability": ("stability",),
     "estimators.starts": ("Stability",),
     "fitting.history": ("Move",),

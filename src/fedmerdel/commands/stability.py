@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from fedmerdel.centre.federation import Federation
-from fedmerdel.commands.arguments import Threads
-from fedmerdel.commands.centre import CentreFolder
+from fedmerdel.commands.arguments import CentreFolder, Threads
 from fedmerdel.commands.screen import screen
 from fedmerdel.files import check_earlier, check_place, write_text
 
@@ -23,7 +22,8 @@ def stability(
 ) -> None:
     """Run the study again on rows made up from what sites sent: which clusters come back."""
     # scikit-learn is slow to import
-    from fedmerdel.estimators.federation_stability import federation_stability, is_draws
+    from fedmerdel.estimators.federation_stability import federation_stability
+    from fedmerdel.estimators.replicates import is_draws
 
     check_place(output)
     check_earlier(output, "table of draws", is_draws)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedmerdel.centre.federation import Federation
 from fedmerdel.centre.merge import merge_groups
-from fedmerdel.centre.run import run_trusted
 from fedmerdel.centre.state import FederationState
+from fedmerdel.centre.step import step
 from fedmerdel.errors import OptionError
-from fedmerdel.estimators.made_up_sites import Source, everyone, site_sources
-from fedmerdel.estimators.replicates import DRAWN, SURVIVED, Replicates, aligned, numbers_text
+from fedmerdel.estimators.made_up_sites import everyone, site_sources
+from fedmerdel.estimators.replicates import DRAWN, SURVIVED, FederationStability, Replicates
 from fedmerdel.fitting.passes import Workers, label_rows
-from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.options import check_whole, checked_seed, thread_count
 from fedmerdel.progress import shown_draws
 from fedmerdel.records.packing import PackedRows
-from fedmerdel.release.grid import number_text, write_grid
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.site.fit_site import release_fit
 from fedmerdel.site.local_fit import fit_in_batches
@@ -34,78 +31,17 @@ from fedmerdel.sums.expectations import expectations
 N_JUDGES = 20_000
 """Rows that say how alike clusters are: made up, and the same for all."""
 
-COLUMNS = ("draw", "sites", "clusters", "cluster", "name", "likeness", "share")
-"""Of the file of all draws."""
 
+class Compared(NamedTuple):
+    """One line of `Replicates`: how many clusters there were, and what came back of each."""
 
-@dataclass(frozen=True)
-class FederationStability:
-    """How surely the clusters of a federation come back. `print` shows it as a table.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The clusters' names.
-    rows : float64 array (K,)
-        Rows of each cluster, as the sites told them.
-    new_rows : Replicates
-        With new rows at all sites.
-    other_sites : Replicates
-        With new rows, at some of the sites alone; without a draw where there is one site.
-    """
-
-    names: tuple[str, ...]
-    rows: FloatArray
-    new_rows: Replicates
-    other_sites: Replicates
-
-    def __str__(self) -> str:
-        columns = [
-            ["cluster", *self.names],
-            ["rows", *(f"{rows:,.0f}" for rows in self.rows)],
-        ]
-        lines = []
-        for title, found in (("new rows", self.new_rows), ("other sites", self.other_sites)):
-            if len(found.n_clusters):
-                columns.append([title, *(f"{mean:.2f}" for mean in found.mean_likeness)])
-                columns.append(["found again", *(f"{each:.0%}" for each in found.found_again)])
-                lines.append(f"clusters with {title}: {numbers_text(found.n_clusters)} draws")
-        ranges = self.new_rows.share_range()
-        columns.append(["share of rows", *(_range(*each) for each in ranges.tolist())])
-        return "\n".join([*aligned(columns), *lines])
-
-    def to_csv(self) -> str:
-        """Return all draws as the text of a CSV file: a line for each draw and cluster."""
-        lines = []
-        for sites, found in (("all", self.new_rows), ("drawn", self.other_sites)):
-            for r, n_clusters in enumerate(found.n_clusters.tolist()):
-                for k, name in enumerate(self.names):
-                    share = float(found.shares[r, k])
-                    lines.append(
-                        [
-                            str(r + 1),
-                            sites,
-                            str(n_clusters),
-                            str(k),
-                            name,
-                            number_text(float(found.likeness[r, k])),
-                            "" if np.isnan(share) else number_text(share),
-                        ]
-                    )
-        return write_grid(list(COLUMNS), lines)
-
-
-def is_draws(first: bytes) -> bool:
-    """Whether these are the first bytes of what `FederationStability.to_csv` gave."""
-    return first.startswith(",".join(COLUMNS).encode())
-
-
-def _range(low: float, high: float) -> str:
-    return "-" if np.isnan(low) else f"{low:.1%} to {high:.1%}"
+    n_clusters: int
+    likeness: FloatArray
+    shares: FloatArray
 
 
 def federation_stability(
-    federation: Federation,
+    federation: FederationState,
     *,
     n_bootstrap: int = 20,
     n_jobs: int | None = None,
@@ -145,38 +81,44 @@ def federation_stability(
     Hennig (2007), Cluster-wise assessment of cluster stability, Computational Statistics and
     Data Analysis 52, 258-271.
     """
-    if not isinstance(federation, Federation):
+    if not isinstance(federation, FederationState):
         raise OptionError("federation: give a Federation, such as merge_sites returns")
     check_whole("n_bootstrap", n_bootstrap, at_least=1)
     threads = thread_count(n_jobs)
     entropy = int(checked_seed(random_state).randint(2**31 - 1))
     seeds = np.random.SeedSequence(entropy).spawn(n_bootstrap + 1)
     judges = everyone(federation).rows(N_JUDGES, np.random.default_rng(seeds[-1]))
-    study, sources, names = _bare(federation.study), site_sources(federation), federation.sites
-    n_clusters, several = federation.n_clusters, len(federation.sites) > 1
+    study, sources, names = (
+        _bare_study(federation.study),
+        site_sources(federation),
+        federation.sites,
+    )
+    n_clusters, several = federation.n_clusters, len(names) > 1
     with Workers(threads) as pool, shown_draws(verbose, n_bootstrap) as watch:
         labels = _labels(federation, judges, pool)
 
-        def compared(found: FederationState, workers: Workers) -> tuple[int, FloatArray, FloatArray]:
+        def compared(found: FederationState, workers: Workers) -> Compared:
             other = _labels(found, judges, workers)
             likeness, which = most_alike(labels, other, judges.weights, n_clusters)
             shares = found.sums.T[which] / found.sums.T.sum()
-            return found.n_clusters, likeness, np.where(likeness >= SURVIVED, shares, np.nan)
+            shares = np.where(likeness >= SURVIVED, shares, np.nan)
+            return Compared(found.n_clusters, likeness, shares)
 
-        def draw(number: int, workers: Workers) -> list[tuple[int, FloatArray, FloatArray]]:
+        def draw(number: int, workers: Workers) -> list[Compared]:
             *own, for_sites = seeds[number].spawn(len(names) + 1)
             tables, sent = {}, []
             for name, source, seed in zip(names, sources, own, strict=True):
                 for_rows, for_fit = seed.spawn(2)
                 tables[name] = source.rows(source.n_rows, np.random.default_rng(for_rows))
                 sent.append(_fitted(study, name, tables[name], for_fit, workers))
-            found = [compared(_repeated(federation, study, tables, sent, workers), workers)]
+            ways = [tuple(sent)]
             if several:
-                drawn = _some(sent, np.random.default_rng(for_sites))
-                found.append(
-                    compared(_repeated(federation, study, tables, drawn, workers), workers)
-                )
-            watch(found[0][0])
+                ways.append(_drawn(sent, np.random.default_rng(for_sites)))
+            found = [
+                compared(_repeated(federation, study, tables, way, workers), workers)
+                for way in ways
+            ]
+            watch(found[0].n_clusters)
             return found
 
         draws = pool.side_by_side(n_bootstrap, draw)
@@ -188,8 +130,8 @@ def federation_stability(
     )
 
 
-def _bare(study: Study) -> Study:
-    """Return the study of made-up rows: they have variables, and nobody signs for them."""
+def _bare_study(study: Study) -> Study:
+    """Return the study of rows that have variables and nothing else, and that nobody signs."""
     return replace(
         study,
         outcomes=(),
@@ -206,50 +148,64 @@ def _bare(study: Study) -> Study:
 def _fitted(
     study: Study, site: str, rows: PackedRows, seed: np.random.SeedSequence, workers: Workers
 ) -> SiteSummary:
-    """Fit a site's rows and protect its counts, as the site does."""
+    """Fit a site's rows and protect its counts, as `fit_site` does."""
     prior = study_prior(study, study.n_components)
     fitted = fit_in_batches(study, rows, prior, seed, workers, None)
     return release_fit(study, site, fitted, rows, {}, workers).summary
 
 
-def _some(sent: Sequence[SiteSummary], rng: np.random.Generator) -> list[SiteSummary]:
-    """Draw sites as often as there are any; one that is drawn twice counts once."""
+def _drawn(sent: Sequence[SiteSummary], rng: np.random.Generator) -> tuple[SiteSummary, ...]:
+    """Draw as many sites as there are, with replacement; one that is drawn twice counts once."""
     inside = np.zeros(len(sent), dtype=bool)
     while not inside.any():  # of few sites, all may be left out
         inside = rng.random(len(sent)) < DRAWN
-    return [each for each, drawn in zip(sent, inside.tolist(), strict=True) if drawn]
+    return tuple(each for each, drawn in zip(sent, inside.tolist(), strict=True) if drawn)
 
 
 def _repeated(
-    federation: Federation,
+    before: FederationState,
     study: Study,
-    tables: dict[str, PackedRows],
-    sent: Sequence[SiteSummary],
+    tables: Mapping[str, PackedRows],
+    sent: tuple[SiteSummary, ...],
     workers: Workers,
 ) -> FederationState:
-    """Merge what sites sent as the federation was, and go through as many rounds."""
-    search, criterion = federation.search, federation.criterion
-    groups = merge_groups(study, tuple(sent), search, criterion)
-    found = FederationState(study, tuple(sent), groups, search, criterion)
+    """Merge what sites sent as it was done before, and go through as many rounds.
 
-    def ask(broadcast: Broadcast) -> list[SiteSummary]:
-        return [
-            release_reply(study, broadcast, each.site, tables[each.site], {}, workers).summary
-            for each in sent
-        ]
-
-    return run_trusted(found, ask, len(federation.record))
+    Parameters
+    ----------
+    before : FederationState
+        The federation that is repeated.
+    study : Study
+        Its bare study.
+    tables : mapping of str to PackedRows
+        The rows of each site.
+    sent : tuple of SiteSummary
+        What the sites that take part sent, in the order of their names.
+    workers : Workers
+        The threads to work with.
+    """
+    groups = merge_groups(study, sent, before.search, before.criterion)
+    found = FederationState(study, sent, groups, before.search, before.criterion)
+    for _ in before.record:
+        sent_out = found.broadcast
+        found, _ = step(
+            found,
+            [
+                release_reply(study, sent_out, each.site, tables[each.site], {}, workers).summary
+                for each in sent
+            ],
+        )
+    return found
 
 
 def _labels(found: FederationState, rows: PackedRows, workers: Workers) -> IntArray:
     return label_rows(rows, expectations(found.sums, found.row_prior), workers)
 
 
-def _together(draws: list[tuple[int, FloatArray, FloatArray]], n_clusters: int) -> Replicates:
-    numbers = np.array([each[0] for each in draws], dtype=np.int64)
+def _together(draws: list[Compared], n_clusters: int) -> Replicates:
     shape = (len(draws), n_clusters)
     return Replicates(
-        numbers,
-        np.array([each[1] for each in draws]).reshape(shape),
-        np.array([each[2] for each in draws]).reshape(shape),
+        np.array([each.n_clusters for each in draws], dtype=np.int64),
+        np.array([each.likeness for each in draws]).reshape(shape),
+        np.array([each.shares for each in draws]).reshape(shape),
     )

@@ -45,7 +45,7 @@ class Source(NamedTuple):
 
     def rows(self, n_rows: int, rng: np.random.Generator) -> PackedRows:
         """Make rows up, packed as those of a table are."""
-        lacking = (self.observed < 1.0).any(axis=0)
+        lacking = np.asarray((self.observed < 1.0).any(axis=0))
         packing = plan_packing(self.prior.n_levels, lacking, states_that_pay(n_rows))
         codes = np.empty((n_rows, packing.n_codes), dtype=np.uint8)
         for start in range(0, n_rows, PART):

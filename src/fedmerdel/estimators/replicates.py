@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from fedmerdel.release.grid import number_text, write_grid
 from fedmerdel.sums.arrays import FloatArray, IntArray
 
 DRAWN = 1.0 - float(np.exp(-1.0))
@@ -14,6 +16,9 @@ DRAWN = 1.0 - float(np.exp(-1.0))
 
 SURVIVED = 0.75
 """Jaccard similarity from which a cluster counts as found again (Hennig 2007)."""
+
+COLUMNS = ("draw", "sites", "clusters", "cluster", "name", "likeness", "share")
+"""Of the file of all draws."""
 
 
 class Replicates(NamedTuple):
@@ -61,6 +66,72 @@ class Replicates(NamedTuple):
             if not np.isnan(each).all():
                 found[k] = np.nanquantile(each, [(1 - level) / 2, (1 + level) / 2])
         return found
+
+
+@dataclass(frozen=True)
+class FederationStability:
+    """How surely the clusters of a federation come back. `print` shows it as a table.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The clusters' names.
+    rows : float64 array (K,)
+        Rows of each cluster, as the sites told them.
+    new_rows : Replicates
+        With new rows at all sites.
+    other_sites : Replicates
+        With new rows, at some of the sites alone; without a draw where there is one site.
+    """
+
+    names: tuple[str, ...]
+    rows: FloatArray
+    new_rows: Replicates
+    other_sites: Replicates
+
+    def __str__(self) -> str:
+        columns = [
+            ["cluster", *self.names],
+            ["rows", *(f"{rows:,.0f}" for rows in self.rows)],
+        ]
+        lines = []
+        for title, found in (("new rows", self.new_rows), ("other sites", self.other_sites)):
+            if len(found.n_clusters):
+                columns.append([title, *(f"{mean:.2f}" for mean in found.mean_likeness)])
+                columns.append(["found again", *(f"{each:.0%}" for each in found.found_again)])
+                lines.append(f"clusters with {title}: {numbers_text(found.n_clusters)} draws")
+        ranges = self.new_rows.share_range()
+        columns.append(["share of rows", *(_range(*each) for each in ranges.tolist())])
+        return "\n".join([*aligned(columns), *lines])
+
+    def to_csv(self) -> str:
+        """Return all draws as the text of a CSV file: a line for each draw and cluster."""
+        lines = []
+        for sites, found in (("all", self.new_rows), ("drawn", self.other_sites)):
+            for r, n_clusters in enumerate(found.n_clusters.tolist()):
+                for k, name in enumerate(self.names):
+                    share = float(found.shares[r, k])
+                    lines.append(
+                        [
+                            str(r + 1),
+                            sites,
+                            str(n_clusters),
+                            str(k),
+                            name,
+                            number_text(float(found.likeness[r, k])),
+                            "" if np.isnan(share) else number_text(share),
+                        ]
+                    )
+        return write_grid(list(COLUMNS), lines)
+
+
+def is_draws(first: bytes) -> bool:
+    """Whether these are the first bytes of what `FederationStability.to_csv` gave."""
+    return first.startswith(",".join(COLUMNS).encode())
+
+
+def _range(low: float, high: float) -> str:
+    return "-" if np.isnan(low) else f"{low:.1%} to {high:.1%}"
 
 
 def counted(numbers: IntArray) -> dict[int, int]:

@@ -87,4 +87,6 @@ def stability(
             best = best_jaccard(labels, fits.labels, weights)
             alike[-1][:, : best.shape[1]] = best
             numbers[-1] = fits.n_clusters
-    return Stability(weight_in(labels, weights, n_clusters), *alike, *numbers)
+    (starts, samples), (of_starts, of_samples) = alike, numbers
+    rows = weight_in(labels, weights, n_clusters)
+    return Stability(rows, starts, samples, of_starts, of_samples)

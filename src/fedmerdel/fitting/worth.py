@@ -43,7 +43,8 @@ def worth_by_passes(problem: Problem, stats: Sums, prior: Prior) -> FloatArray:
     for k in range(whole.n_clusters):
         own = np.flatnonzero((pairs == k).any(axis=1))
         best = own[gains[own].argmax()]
-        ways = (whole.stats.without(k), whole.stats.merged(*pairs[best], overlap=float(Q[best])))
+        a, b = pairs[best].tolist()
+        ways = (whole.stats.without(k), whole.stats.merged(a, b, overlap=float(Q[best])))
         tried = (em_step(problem, each, whole.prior) for each in ways)
         found = _settled(problem, max(tried, key=lambda each: each.elbo), whole.elbo)
         worth[k] = whole.elbo - found.elbo

@@ -20,5 +20,5 @@ def worth_by_merging(merging: Merging) -> FloatArray:
     Below 0 where a merge would even gain, and was not made because its clusters overlap.
     There are at least two groups.
     """
-    everyone = np.arange(len(merging.T))
-    return np.array([-merging.gains(k, np.delete(everyone, k)).max() for k in everyone])
+    n = len(merging.T)
+    return np.array([-merging.gains(k, np.delete(np.arange(n), k)).max() for k in range(n)])
