@@ -51,10 +51,14 @@ def federation_stability(
     """Make rows up, let the whole study run again on them, and look for its clusters.
 
     A parametric bootstrap from what the sites released: nothing is asked of them, and nothing
-    more leaves them. In each draw every site gets as many new rows as it has, drawn from its own
-    clusters; it fits them, protects its counts by the study's policy, the clusters are merged,
-    and there are as many rounds as the federation has gone through. The same is done with some
-    of the sites alone: each is in the draw with probability 1 - 1/e.
+    more leaves them. In each draw every site gets as many new rows as it has, from its own
+    clusters, whose levels are drawn from their posterior; it fits them, protects its counts by
+    the study's policy, the clusters are merged, and there are as many rounds as the federation
+    has gone through. The same is done with some of the sites alone: each is in the draw with
+    probability 1 - 1/e. Clusters are compared by rows that the common clusters make up.
+
+    Rows are made up from the clusters, so this can't tell that a cluster is none: it tells
+    whether there are rows enough to find it again.
 
     It takes about as long as all sites' fits, times `n_bootstrap`.
 
@@ -109,7 +113,7 @@ def federation_stability(
             tables, sent = {}, []
             for name, source, seed in zip(names, sources, own, strict=True):
                 for_rows, for_fit = seed.spawn(2)
-                tables[name] = source.rows(source.n_rows, np.random.default_rng(for_rows))
+                tables[name] = source.rows_again(np.random.default_rng(for_rows))
                 sent.append(_fitted(study, name, tables[name], for_fit, workers))
             ways = [tuple(sent)]
             if several:

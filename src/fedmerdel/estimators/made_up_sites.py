@@ -10,7 +10,7 @@ from fedmerdel.centre.state import FederationState
 from fedmerdel.model.made_up import observed_shares
 from fedmerdel.records.packing import PackedRows, pack_levels, plan_packing, states_that_pay
 from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.predictive import draw
+from fedmerdel.sums.predictive import draw_from, draw_levels, mean_levels, mean_weights
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
@@ -38,19 +38,28 @@ class Source(NamedTuple):
     prior: Prior
     observed: FloatArray
 
-    @property
-    def n_rows(self) -> int:
-        """Rows that the clusters have together."""
-        return max(round(float(self.clusters.T.sum())), 1)
+    def rows_again(self, rng: np.random.Generator) -> PackedRows:
+        """Make as many rows up, with levels that are drawn from their posterior first.
+
+        Posterior means are nearer to each other than clusters are that few rows tell of: rows
+        drawn from them would be harder to tell apart than those that they stand for.
+        """
+        levels = draw_levels(self.clusters, self.prior, rng)
+        return self._rows(max(round(float(self.clusters.T.sum())), 1), levels, rng)
 
     def rows(self, n_rows: int, rng: np.random.Generator) -> PackedRows:
+        """Make rows up from the posterior means."""
+        return self._rows(n_rows, mean_levels(self.clusters, self.prior), rng)
+
+    def _rows(self, n_rows: int, levels: FloatArray, rng: np.random.Generator) -> PackedRows:
         """Make rows up, packed as those of a table are."""
+        weights = mean_weights(self.clusters, self.prior)
         lacking = np.asarray((self.observed < 1.0).any(axis=0))
         packing = plan_packing(self.prior.n_levels, lacking, states_that_pay(n_rows))
         codes = np.empty((n_rows, packing.n_codes), dtype=np.uint8)
         for start in range(0, n_rows, PART):
             stop = min(start + PART, n_rows)
-            X, drawn = draw(self.clusters, self.prior, stop - start, rng)
+            X, drawn = draw_from(weights, levels, self.prior, stop - start, rng)
             if lacking.any():
                 X[rng.random(X.shape) >= self.observed[drawn]] = -1
             codes[start:stop] = pack_levels(X, packing).codes
@@ -66,8 +75,7 @@ def site_sources(federation: FederationState) -> list[Source]:
     """Return where rows as those of each site are drawn from: its own clusters.
 
     As the site released them, with hidden counts filled with what is expected of them, and
-    under the centre's prior: small clusters are told apart no better than all sites together
-    suggest. (Without it, clusters of few rows would seem sharper than they are.)
+    under the centre's prior: as they are, clusters of few rows would seem sharper than they are.
     """
     local = federation.local_expected
     return [
