@@ -49,6 +49,12 @@ REASONS = {
     "fitting.paper.STILL_PASSES": PAPER + "C",
     "options.PAPER_TOLERANCE": PAPER + "G.2",
     "fitting.class_starts.ALPHA": PAPER + "G.2: the default of `MerDel`",
+    "inference.cluster_worth.N_PARTNERS": SHOWN
+    + ": test_cluster_worth.py::test_more_partners_change_nothing",
+    "inference.cluster_worth.NEXT_TO_NOTHING": "so that nothing is divided by 0",
+    "estimators.federation_stability.N_JUDGES": SHOWN,
+    "estimators.made_up_sites.PART": SPEED,
+    "estimators.made_up_sites.COMPLETE": ROUNDING,
     "estimators.replicates.SURVIVED": "Hennig's (2007)",
     "sums.agreement.BITS": "derived: ln 2",
     "estimators.replicates.DRAWN": "derived: 1 - 1/e",

@@ -27,6 +27,7 @@ NAMES = [
     "Checks",
     "Cluster",
     "ClusterLevel",
+    "ClusterWorth",
     "Codebook",
     "Consensus",
     "ConstantColumnWarning",

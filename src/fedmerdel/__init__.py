@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from fedmerdel.estimators.starts import Stability
     from fedmerdel.fitting.history import Move
     from fedmerdel.inference.check_counts import CheckCounts
+    from fedmerdel.inference.cluster_worth import ClusterWorth
     from fedmerdel.inference.comparison import LevelTest
     from fedmerdel.inference.equality import OutcomeTest, PairTest
     from fedmerdel.inference.intervals import Intervals
@@ -92,6 +93,7 @@ __all__ = [
     "Checks",
     "Cluster",
     "ClusterLevel",
+    "ClusterWorth",
     "Codebook",
     "Consensus",
     "ConstantColumnWarning",
@@ -209,6 +211,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "estimators.starts": ("Stability",),
     "fitting.history": ("Move",),
     "inference.check_counts": ("CheckCounts",),
+    "inference.cluster_worth": ("ClusterWorth",),
     "inference.comparison": ("LevelTest",),
     "inference.equality": ("OutcomeTest", "PairTest"),
     "inference.intervals": ("Intervals",),

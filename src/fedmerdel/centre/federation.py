@@ -66,8 +66,6 @@ class Federation(FederationState):
         The clusters' names, "" where one has none; empty if none has any.
     checks : Checks or None
         Whether the clusters explain the rows; None if the study asks for no checks.
-    worth : float64 array (K,) or None
-        What each cluster is worth: by how many nats the ELBO would fall at most without it.
     doubts : tuple of Doubt
         What is odd about sites, compared with the others: who may be wrong, or lie.
     left_out : tuple of LeftOut
@@ -95,7 +93,6 @@ class Federation(FederationState):
             names=self.names,
             site_shares=self.site_shares if self.study.site_shares else {},
             checks=self.checks,
-            worth=self.worth,
         )
 
     @cached_property

@@ -29,14 +29,13 @@ from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations
-from fedmerdel.sums.merging import LocalClusters, Merging, merged_sums
+from fedmerdel.sums.merging import LocalClusters, merged_sums
 from fedmerdel.sums.predictive import mean_weights
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.search import Search
 from fedmerdel.sums.similarity import MergeCriterion
 from fedmerdel.sums.strengths import log_odds
 from fedmerdel.sums.sums import Sums
-from fedmerdel.sums.worth import worth_by_merging
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,16 +140,6 @@ class FederationState:
         if not self.record:
             return self.lower_bound
         return self.mechanism.elbo(self.lower_bound)
-
-    @cached_property
-    def worth(self) -> FloatArray | None:
-        """What each cluster is worth in nats, at most: (K,), where the ELBO is known.
-
-        Of the released counts; None of a single cluster. See `GlobalModel`.
-        """
-        if self.n_clusters < 2 or self.elbo is None:
-            return None
-        return worth_by_merging(Merging(self.local, self.released_prior, list(self.groups)))
 
     @cached_property
     def selection_probability(self) -> FloatArray:

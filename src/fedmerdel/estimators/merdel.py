@@ -24,7 +24,7 @@ from fedmerdel.fitting.fit import fit_mixture
 from fedmerdel.fitting.history import Move
 from fedmerdel.fitting.passes import label_rows
 from fedmerdel.fitting.solution import make_problem
-from fedmerdel.fitting.worth import worth_by_passes
+from fedmerdel.inference.cluster_worth import ClusterWorth, cluster_worth
 from fedmerdel.inference.intervals import Intervals
 from fedmerdel.model.checks import Checks
 from fedmerdel.model.report import write_report
@@ -347,31 +347,14 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         with self._workers() as workers:
             return own_intervals(repack(rows), self._stats, self._prior, workers)
 
-    def worth(self, X: Any, sample_weight: Any = None) -> FloatArray:
-        """Return what each cluster is worth: by how many nats the ELBO is lower without it.
+    def worth(self) -> ClusterWorth | None:
+        """Return what each cluster is worth: about how many nats the ELBO is lower without it.
 
-        Each cluster is taken out, its rows go elsewhere, and passes follow until they add next
-        to nothing. A better clustering without it may exist, so it is worth so much at most.
-
-        Parameters
-        ----------
-        X : table
-            The rows that were given to `fit`.
-        sample_weight : array (N,), optional
-            Their weights, if they had any.
-
-        Returns
-        -------
-        float64 array (K,)
-            Nats; their differences are about those of log evidence. Of a single cluster, nan.
+        That is, merged with the cluster with which it loses least. It is asked of rows that the
+        clusters make up, the same every time. None of a single cluster.
         """
-        rows, _ = collapse(self._rows(X, sample_weight))
-        if self.n_clusters_ < 2:
-            return np.full(1, np.nan)
-        prior, learned = fit_prior(self, self.codebook_)
-        with self._workers() as workers:
-            problem = make_problem(repack(rows), prior, workers, learned)
-            return worth_by_passes(problem, self._stats, self._prior)
+        check_is_fitted(self)
+        return cluster_worth(self._stats, self._prior)
 
     def report(
         self,
@@ -381,7 +364,6 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         date: str | None = None,
         image_shape: tuple[int, int] | None = None,
         checks: Checks | None = None,
-        worth: FloatArray | None = None,
     ) -> None:
         """Write a page of pictures and tables of the clusters; see `GlobalModel.report`.
 
@@ -391,16 +373,11 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
             See `GlobalModel.report`.
         checks : Checks, optional
             What `checks` returned for the table, to be shown too.
-        worth : float64 array (K,), optional
-            What `worth` returned for it, to be shown too.
         """
         check_is_fitted(self)
         if not isinstance(checks, Checks | None):
             raise OptionError("checks: give what MerDel.checks returned, or leave it out")
-        if worth is not None and np.shape(worth) != (self.n_clusters_,):
-            raise OptionError("worth: give what MerDel.worth returned, or leave it out")
-        told = worth if self.n_clusters_ > 1 else None
-        model = replace(one_table(self), checks=checks, worth=told)
+        model = replace(one_table(self), checks=checks)
         write_report(model, path, title=title, date=date, image_shape=image_shape, alone=True)
 
     def _clusters(self) -> tuple[Sums, Prior]:

@@ -7,6 +7,7 @@ from math import isnan, nan
 
 import numpy as np
 
+from fedmerdel.inference.cluster_worth import ClusterWorth, cluster_worth
 from fedmerdel.inference.intervals import Intervals
 from fedmerdel.model.intervals import model_intervals
 from fedmerdel.model.rates import Rate
@@ -73,8 +74,11 @@ class Cluster:
         Rates of the study's outcomes.
     sites : dict of str to float
         Share of each site's rows in the cluster; empty where the study keeps that back.
-    worth : float or None
-        By how many nats the ELBO would fall without it, at most; see `GlobalModel`.
+    worth, worth_error : float or None
+        About how many nats the ELBO would fall if it were merged with the cluster with which it
+        loses least, and the standard error of that; see `GlobalModel.worth`.
+    partner : int or None
+        The number of that cluster. None, as those two, where there is no other.
     """
 
     number: int
@@ -88,6 +92,8 @@ class Cluster:
     outcomes: dict[str, Rate]
     sites: dict[str, float]
     worth: float | None = None
+    worth_error: float | None = None
+    partner: int | None = None
 
     @property
     def not_measured(self) -> tuple[str, ...]:
@@ -101,11 +107,16 @@ def intervals_of(model: ModelState) -> Intervals:
     return model_intervals(model.sums, model.prior, model.row_prior, policy, model.n_sites)
 
 
+def worth_of(model: ModelState) -> ClusterWorth | None:
+    """Return what a model's clusters are worth; see `GlobalModel.worth`."""
+    return cluster_worth(model.sums, model.row_prior)
+
+
 def describe(model: ModelState) -> tuple[Cluster, ...]:
     """Describe every cluster of a model."""
     codebook = model.study.codebook
     found = model.profile
-    sure = intervals_of(model)
+    sure, worth = intervals_of(model), worth_of(model)
     names = [(v.name, level) for v in codebook.variables for level in v.levels]
     guides = {v.name for v in codebook.guides}
     yes = condition_levels(codebook)
@@ -138,7 +149,9 @@ def describe(model: ModelState) -> tuple[Cluster, ...]:
                 levels=levels,
                 outcomes={name: rates.clusters[k] for name, rates in model.outcomes.items()},
                 sites={site: float(shares[k]) for site, shares in model.site_shares.items()},
-                worth=None if model.worth is None else float(model.worth[k]),
+                worth=None if worth is None else float(worth.nats[k]),
+                worth_error=None if worth is None else float(worth.error[k]),
+                partner=None if worth is None else int(worth.partner[k]),
             )
         )
     return tuple(clusters)

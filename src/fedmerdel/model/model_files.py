@@ -88,7 +88,6 @@ def model_document(model: ModelState) -> dict[str, Any]:
             "floor": prior.floor,
         },
         **({} if model.checks is None else {"checks": model.checks.to_dict()}),
-        **({} if model.worth is None else {"worth": model.worth.tolist()}),
     }
 
 
@@ -141,8 +140,6 @@ def read_model(content: dict[str, Any], files: Files) -> dict[str, Any]:
     }
     if "checks" in content:
         fields["checks"] = Checks.from_dict(content["checks"])
-    if "worth" in content:
-        fields["worth"] = plain_numbers(content["worth"])
     for site in content["site_shares"]:
         check_site_name(site)
     _check(study, sums, prior, fields)
@@ -163,7 +160,6 @@ def _check(study: Study, sums: Sums, prior: Prior, fields: dict[str, Any]) -> No
         and fields["n_sites"] >= 1
         and fields["n_rounds"] >= 0
         and all(shape == (K,) for shape in shapes)
-        and ("worth" not in fields or fields["worth"].shape == (K,))
         and chosen.shape == (P,)
         and ((chosen >= 0) & (chosen <= 1)).all()
         and set(fields["selected"]) <= set(study.codebook.names)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from math import log
 from typing import Any
 
-import numpy as np
-
 from fedmerdel.inference.check_counts import SURE
 from fedmerdel.inference.separation import relative_entropy
 from fedmerdel.model.certainty import Certainty
@@ -14,7 +12,6 @@ from fedmerdel.model.describe import Cluster
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.report.charts import compared
-from fedmerdel.sums.arrays import FloatArray
 
 N_SHOWN = 10
 """Pairs of variables that the page lists."""
@@ -31,7 +28,7 @@ def trust(model: ModelState, sure: Certainty, clusters: tuple[Cluster, ...]) -> 
         "rounds": model.n_rounds > 0,
         "n_sites": model.n_sites,
         "rows": None,
-        "worth": None if model.worth is None else _worth(model, model.worth),
+        "worth": _worth(model, clusters),
     }
     checks = model.checks
     if checks is None:
@@ -84,14 +81,19 @@ def trust(model: ModelState, sure: Certainty, clusters: tuple[Cluster, ...]) -> 
     return found
 
 
-def _worth(model: ModelState, worth: FloatArray) -> list[dict[str, Any]]:
+def _worth(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str, Any]]:
     """Return what each cluster is worth, the least first: in nats, and as log10 of odds."""
-    return [
+    lines = [
         {
-            "number": k,
-            "name": model.name(k),
-            "nats": float(worth[k]),
-            "odds": float(worth[k]) / log(10.0),
+            "number": cluster.number,
+            "name": model.name(cluster.number),
+            "nats": cluster.worth,
+            "error": cluster.worth_error,
+            "odds": cluster.worth / log(10.0),
+            "to_number": cluster.partner,
+            "to": model.name(cluster.partner),
         }
-        for k in np.argsort(worth, kind="stable").tolist()
+        for cluster in clusters
+        if cluster.worth is not None and cluster.partner is not None
     ]
+    return sorted(lines, key=lambda line: float(line["nats"]))

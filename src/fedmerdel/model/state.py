@@ -36,7 +36,6 @@ class ModelState:
     names: tuple[str, ...] = ()
     site_shares: Mapping[str, FloatArray] = field(default_factory=dict, repr=False)
     checks: Checks | None = field(default=None, repr=False)
-    worth: FloatArray | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", checked(self.names, self.n_clusters))
