@@ -6,7 +6,8 @@
 at the centre makes a `Federation` of these, and ``federation.model`` is the `GlobalModel` with
 which `assign` at each site gives its rows to the common clusters. A round makes it better: the
 federation's `Broadcast`, each site's `reply_site`, and ``federation.step``. `validate_site` says
-how well the clusters fit a site that took no part.
+how well the clusters fit a site that took no part, and `federation_stability` which would be found
+again.
 """
 
 from __future__ import annotations

@@ -40,6 +40,11 @@ app = typer.Typer(
 
         fedmerdel report centre/ -o report.html
 
+    To see which clusters would be found again, it runs the study once more and once more, on rows
+    made up from what sites sent:
+
+        fedmerdel stability centre/ -o draws.csv
+
     For a model as good as one of pooled rows, go round again, as often as it pays: the centre
     sends its part broadcast/, each site replies, and the centre takes a step:
 
