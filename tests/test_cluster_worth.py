@@ -124,6 +124,18 @@ def test_more_partners_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(found.nats, every.nats)
 
 
+def test_rows_far_from_a_merge_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = simulate(1500, 20, 8, beta=(2.0, 2.0), random_state=4)
+    model = MerDel(random_state=1).fit(table.X)
+    found = model.worth()
+    monkeypatch.setattr(module, "TOUCHED", -1.0)
+    every = model.worth()
+    assert found is not None
+    assert every is not None
+    np.testing.assert_allclose(found.nats, every.nats, rtol=0.01, atol=0.5)
+    assert np.array_equal(found.partner, every.partner)
+
+
 @pytest.mark.parametrize(
     "options", [{"prior": "fixed"}, {"variable_selection": True}, {"missing": "ignore"}]
 )

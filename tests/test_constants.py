@@ -51,6 +51,8 @@ REASONS = {
     "fitting.class_starts.ALPHA": PAPER + "G.2: the default of `MerDel`",
     "inference.cluster_worth.N_PARTNERS": SHOWN
     + ": test_cluster_worth.py::test_more_partners_change_nothing",
+    "inference.cluster_worth.TOUCHED": SPEED
+    + ": test_cluster_worth.py::test_rows_far_from_a_merge_change_nothing",
     "inference.cluster_worth.NEXT_TO_NOTHING": "so that nothing is divided by 0",
     "estimators.federation_stability.N_JUDGES": SHOWN,
     "estimators.made_up_sites.PART": SPEED,

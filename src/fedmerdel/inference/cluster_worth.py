@@ -28,6 +28,9 @@ from fedmerdel.sums.sums import Sums
 N_PARTNERS = 3
 """Merges that are looked at for each cluster: those that would lose least if no row were shared."""
 
+TOUCHED = 1e-4
+"""Share in two clusters from which a row of another takes notice of their merge."""
+
 NEXT_TO_NOTHING = 1e-6
 """Share of the prior that is left where rows are drawn with the levels that counts have."""
 
@@ -69,19 +72,24 @@ def cluster_worth(stats: Sums, prior: Prior) -> ClusterWorth | None:
     log_rho = rows.said_of(theta.log_levels) + theta.log_weights
     evidence = logsumexp(log_rho, axis=2)
     r = np.exp(log_rho - evidence[:, :, None])
+    each = stats.T / evidence.shape[1]  # rows that a made-up one stands for
     pairs = _promising(stats, prior)
     merged = Sums(stats.T[pairs].sum(axis=1), stats.S[pairs].sum(axis=1), np.zeros(len(pairs)))
+    # With a level more, which a missing entry has.
+    log_levels = np.pad(expectations(merged, prior).log_levels, ((0, 0), (0, 1)))
     total = prior.n_components * prior.alpha + stats.T.sum()
-    said = rows.said_of(expectations(merged, prior).log_levels)
-    said += digamma(prior.alpha + merged.T) - digamma(total) - evidence[:, :, None]
-    each = stats.T / evidence.shape[1]  # rows that a made-up one stands for
+    log_weights = digamma(prior.alpha + merged.T) - digamma(total)
     saved = kl_levels(stats, prior)[pairs].sum(axis=1) - kl_levels(merged, prior)
     whole = kl_weights(stats.T, prior)
     worth = ClusterWorth(np.full(K, np.inf), np.zeros(K), np.zeros(K, dtype=np.int64))
     for z, (a, b) in enumerate(pairs.tolist()):
+        here = r[:, :, a] + r[:, :, b] > TOUCHED
+        here[[a, b]] = True
+        said = log_levels[z][rows.levels[here]].sum(axis=1) + log_weights[z] - evidence[here]
         with np.errstate(divide="ignore"):
-            others = np.log(np.maximum(1.0 - r[:, :, a] - r[:, :, b], 0.0))
-        change = np.logaddexp(others, said[:, :, z])
+            others = np.log(np.maximum(1.0 - r[here][:, a] - r[here][:, b], 0.0))
+        change = np.zeros(evidence.shape)
+        change[here] = np.logaddexp(others, said)
         left = kl_weights(np.append(np.delete(stats.T, [a, b]), merged.T[z]), prior)
         lost = -float(each @ change.sum(axis=1) + saved[z] + whole - left)
         for k, partner in ((a, b), (b, a)):
