@@ -51,7 +51,11 @@ def by_rows(X: np.ndarray, stats: Sums, prior: Prior) -> np.ndarray:
     lost = np.full((K, K), np.inf)
     for a, b in all_pairs(K).tolist():
         found = bound(X, stats.merged(a, b, overlap=0.0), prior)
-        lost[a, b] = lost[b, a] = bound(X, stats, prior) - found
+        for k, other in ((a, b), (b, a)):
+            if stats.T[k] < 0.75 * stats.T[[a, b]].sum():
+                lost[k, other] = bound(X, stats, prior) - found
+    for k in range(K):
+        lost[k, k] = bound(X, stats, prior) - bound(X, stats.without(k), prior)
     return lost
 
 
@@ -110,6 +114,42 @@ def test_two_halves_of_one_cluster_are_worth_less_than_nothing() -> None:
     assert (found.nats[:2] < 0).all()
     assert found.nats[2] > 100
     assert found.partner[:2].tolist() == [1, 0]
+
+
+def test_a_large_cluster_is_not_worth_what_a_small_one_next_to_it_is() -> None:
+    """Their merge does away with the small one; the large one is deleted, or merged elsewhere."""
+    large, small, far = [0.1] * 20, [0.1] * 16 + [0.3] * 4, [0.9] * 20
+    prior = uniform_prior(np.full(20, 2), 0.01, 10)
+    found = cluster_worth(binary([large, small, far], [900.0, 30.0, 400.0]), prior)
+    assert found is not None
+    assert found.nats[1] < 20
+    assert found.partner[1] == 0
+    assert found.nats[0] > 500
+    apart = cluster_worth(binary([large, far], [900.0, 30.0]), prior)
+    assert apart is not None
+    assert apart.partner.tolist() == [1, 0]
+    assert apart.nats[0] > apart.nats[1] > 100
+
+
+def test_a_deletion_is_what_the_rows_say_of_it() -> None:
+    """Of two, the larger one can't be merged away: its rows go to the other, as that one is."""
+    table = simulate(700, 20, 2, cluster_sizes=[600, 100], beta=(0.5, 0.5), random_state=1)
+    model = MerDel(random_state=1).fit(table.X)
+    assert model.n_clusters_ == 2
+    found = model.worth()
+    assert found is not None
+    lost = by_rows(table.X, model._stats, model._prior)
+    assert np.isinf(lost[0, 1])
+    assert found.nats[0] == pytest.approx(lost[0, 0], rel=0.1)
+    assert found.nats[1] == pytest.approx(lost[1, 0], rel=0.2)
+
+
+def test_clusters_without_rows_do_not_make_others_worthless() -> None:
+    sums = binary([[0.1] * 10, [0.9] * 10, [0.5] * 10], [300.0, 300.0, 0.001])
+    found = cluster_worth(sums, uniform_prior(np.full(10, 2), 0.01, 10))
+    assert found is not None
+    assert found.nats[:2].min() > 100
+    assert abs(found.nats[2]) < 5
 
 
 def test_more_partners_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

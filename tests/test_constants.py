@@ -57,7 +57,7 @@ REASONS = {
     "estimators.federation_stability.N_JUDGES": SHOWN,
     "estimators.made_up_sites.PART": SPEED,
     "estimators.made_up_sites.COMPLETE": ROUNDING,
-    "estimators.replicates.SURVIVED": "Hennig's (2007)",
+    "sums.agreement.SURVIVED": "Hennig's (2007)",
     "sums.agreement.BITS": "derived: ln 2",
     "estimators.replicates.DRAWN": "derived: 1 - 1/e",
     "sums.extrapolation.ALIKE": ROUNDING

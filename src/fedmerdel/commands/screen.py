@@ -178,8 +178,8 @@ def show_clusters(model: ModelState, clusters: Sequence[Cluster]) -> None:
     if any(cluster.worth is not None for cluster in clusters):
         counts = " of the released counts" if mechanism.smallest > 1 else ""
         screen.print(
-            f"worth: by how much the ELBO{counts} would fall if the cluster were merged with the "
-            "one with which it loses least; asked of rows that the model makes up"
+            f"worth: by how much the ELBO{counts} would fall without the cluster; asked of rows "
+            "that the model makes up"
         )
     if mechanism.smallest > 1:
         screen.print(

@@ -13,7 +13,7 @@ from fedmerdel.centre.state import FederationState
 from fedmerdel.centre.step import step
 from fedmerdel.errors import OptionError
 from fedmerdel.estimators.made_up_sites import everyone, site_sources
-from fedmerdel.estimators.replicates import DRAWN, SURVIVED, FederationStability, Replicates
+from fedmerdel.estimators.replicates import DRAWN, FederationStability, Replicates
 from fedmerdel.fitting.passes import Workers, label_rows
 from fedmerdel.options import check_whole, checked_seed, thread_count
 from fedmerdel.progress import shown_draws
@@ -24,7 +24,7 @@ from fedmerdel.site.local_fit import fit_in_batches
 from fedmerdel.site.reply_site import release_reply
 from fedmerdel.study.priors import study_prior
 from fedmerdel.study.study import Study
-from fedmerdel.sums.agreement import most_alike
+from fedmerdel.sums.agreement import SURVIVED, most_alike
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.expectations import expectations
 
@@ -60,7 +60,8 @@ def federation_stability(
     Rows are made up from the clusters, so this can't tell that a cluster is none: it tells
     whether there are rows enough to find it again.
 
-    It takes about as long as all sites' fits, times `n_bootstrap`.
+    It takes about as long as all sites' fits, times `n_bootstrap`. Where a study has weights, a
+    site gets as many rows as its weights sum to.
 
     Parameters
     ----------

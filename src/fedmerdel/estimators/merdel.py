@@ -350,8 +350,9 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
     def worth(self) -> ClusterWorth | None:
         """Return what each cluster is worth: about how many nats the ELBO is lower without it.
 
-        That is, merged with the cluster with which it loses least. It is asked of rows that the
-        clusters make up, the same every time. None of a single cluster.
+        That is, merged with the cluster with which it loses least, or its rows given to all
+        others. It is asked of rows that the clusters make up, the same every time. None of a
+        single cluster.
         """
         check_is_fitted(self)
         return cluster_worth(self._stats, self._prior)

@@ -9,13 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fedmerdel.release.grid import number_text, write_grid
+from fedmerdel.sums.agreement import SURVIVED
 from fedmerdel.sums.arrays import FloatArray, IntArray
 
 DRAWN = 1.0 - float(np.exp(-1.0))
 """Share of the rows, or sites, that a bootstrap sample of as many holds."""
-
-SURVIVED = 0.75
-"""Jaccard similarity from which a cluster counts as found again (Hennig 2007)."""
 
 COLUMNS = ("draw", "sites", "clusters", "cluster", "name", "likeness", "share")
 """Of the file of all draws."""

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fedmerdel.errors import OptionError
 from fedmerdel.estimators.merdel import MerDel
-from fedmerdel.estimators.replicates import DRAWN, SURVIVED, aligned, numbers_text
+from fedmerdel.estimators.replicates import DRAWN, aligned, numbers_text
 from fedmerdel.fitting.fit import fit_mixture
 from fedmerdel.fitting.history import InTurn
 from fedmerdel.fitting.options import Options
@@ -32,6 +32,7 @@ from fedmerdel.records.encode import encode
 from fedmerdel.records.missing import check_complete, fit_codebook, guide_columns
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.records.tables import open_table
+from fedmerdel.sums.agreement import SURVIVED
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.learning import Learned

@@ -1,10 +1,14 @@
-"""What each cluster is worth: by how much the ELBO falls if it is merged with another.
+"""What each cluster is worth: by how much the ELBO falls without it.
+
+It can be merged with another cluster, or deleted, so that each row goes where it fits best: what
+loses less counts. A merge with a much smaller cluster does not do away with it, but with the
+other: what comes of it is the same cluster still, by the measure of `stability`.
 
 The gain of a merge needs the rows, for the two clusters may share some (proposition 2), and what
 sites tell of that is a bound, at responsibilities that differ from site to site. So it is asked
 of made-up rows. With q(pi) and q(phi) of the clusters at hand, and r at its optimum for these, the
 ELBO is ``sum_n ln sum_k rho_nk`` less the divergences of q from the prior (as for proposition 3).
-A merge changes the rho and the divergences of its two clusters alone.
+A merge changes the rho and the divergences of its two clusters alone; proposition 3 is a deletion.
 
 Rows are drawn with the levels that the clusters' counts have, not with posterior means: what
 counts add to a log probability then is what they add for the rows that were counted.
@@ -18,8 +22,9 @@ import numpy as np
 from scipy.special import digamma, logsumexp
 
 from fedmerdel.inference.confusion import make_up
+from fedmerdel.sums.agreement import SURVIVED
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.divergence import kl_levels, kl_weights
+from fedmerdel.sums.divergence import delete_gains, kl_levels, kl_weights
 from fedmerdel.sums.elbo import all_pairs, merge_gains
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.prior import Prior
@@ -41,12 +46,12 @@ class ClusterWorth(NamedTuple):
     Attributes
     ----------
     nats : float64 array (K,)
-        About how much lower the ELBO is if the cluster is merged with the one with which it
-        loses least. Below 0, the clusters would rather be one.
+        About how much lower the ELBO is without the cluster: merged with the one with which it
+        loses least, or its rows given to all others. Below 0, it would rather be gone.
     error : float64 array (K,)
         Standard error of that, since it is asked of made-up rows.
     partner : int64 array (K,)
-        The cluster that it would be merged with.
+        The cluster that it would be merged with, or that most of its rows would go to.
     """
 
     nats: FloatArray
@@ -81,7 +86,7 @@ def cluster_worth(stats: Sums, prior: Prior) -> ClusterWorth | None:
     log_weights = digamma(prior.alpha + merged.T) - digamma(total)
     saved = kl_levels(stats, prior)[pairs].sum(axis=1) - kl_levels(merged, prior)
     whole = kl_weights(stats.T, prior)
-    worth = ClusterWorth(np.full(K, np.inf), np.zeros(K), np.zeros(K, dtype=np.int64))
+    worth = _deleted(stats, prior, log_rho, each)
     for z, (a, b) in enumerate(pairs.tolist()):
         here = r[:, :, a] + r[:, :, b] > TOUCHED
         here[[a, b]] = True
@@ -93,10 +98,32 @@ def cluster_worth(stats: Sums, prior: Prior) -> ClusterWorth | None:
         left = kl_weights(np.append(np.delete(stats.T, [a, b]), merged.T[z]), prior)
         lost = -float(each @ change.sum(axis=1) + saved[z] + whole - left)
         for k, partner in ((a, b), (b, a)):
-            if lost < worth.nats[k]:
+            gone = stats.T[k] < SURVIVED * merged.T[z]
+            if gone and lost < worth.nats[k]:
                 worth.nats[k], worth.partner[k] = lost, partner
-                worth.error[k] = np.sqrt(each**2 @ change.var(axis=1) * change.shape[1])
+                worth.error[k] = _error(change, each)
     return worth
+
+
+def _deleted(stats: Sums, prior: Prior, log_rho: FloatArray, each: FloatArray) -> ClusterWorth:
+    """Return what clusters lose whose rows go wherever they fit best (proposition 3)."""
+    K = stats.n_clusters
+    cost, error, partner = np.empty(K), np.empty(K), np.empty(K, dtype=np.int64)
+    evidence = logsumexp(log_rho, axis=2)
+    for k in range(K):
+        r = np.exp(log_rho[:, :, k] - evidence)
+        change, mine = np.log1p(-np.minimum(r, 0.5)), r > 0.5
+        # Of a row that is sure, 1 - r is rounding: what the others say of it is not.
+        change[mine] = logsumexp(np.delete(log_rho[mine], k, axis=1), axis=1) - evidence[mine]
+        cost[k], error[k] = each @ change.sum(axis=1), _error(change, each)
+        most = np.bincount(np.delete(log_rho[k], k, axis=1).argmax(axis=1)).argmax()
+        partner[k] = most + (most >= k)
+    return ClusterWorth(-delete_gains(stats, prior, cost), error, partner)
+
+
+def _error(change: FloatArray, each: FloatArray) -> float:
+    """Return the standard error of a sum over made-up rows."""
+    return float(np.sqrt(each**2 @ change.var(axis=1) * change.shape[1]))
 
 
 def _promising(stats: Sums, prior: Prior) -> IntArray:

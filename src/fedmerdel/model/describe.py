@@ -75,10 +75,10 @@ class Cluster:
     sites : dict of str to float
         Share of each site's rows in the cluster; empty where the study keeps that back.
     worth, worth_error : float or None
-        About how many nats the ELBO would fall if it were merged with the cluster with which it
-        loses least, and the standard error of that; see `GlobalModel.worth`.
+        About how many nats the ELBO would fall without it, and the standard error of that; see
+        `GlobalModel.worth`.
     partner : int or None
-        The number of that cluster. None, as those two, where there is no other.
+        The cluster that its rows would go to. None, as those two, where there is no other.
     """
 
     number: int

@@ -108,9 +108,10 @@ class GlobalModel(ModelState, Parcel):
     def worth(self) -> ClusterWorth | None:
         """Return what each cluster is worth: about how many nats the ELBO is lower without it.
 
-        That is, merged with the cluster with which it loses least. Of the counts that the sites
-        released, hidden ones filled with what is expected of them. It needs no row: what rows
-        would tell is asked of rows that the model makes up. None of a single cluster.
+        That is, merged with the cluster with which it loses least, or its rows given to all
+        others. Of the counts that the sites released, hidden ones filled with what is expected of
+        them. It needs no row: what rows would tell is asked of rows that the model makes up. None
+        of a single cluster.
         """
         return worth_of(self)
 

@@ -16,6 +16,10 @@ BITS = float(np.log(2.0))
 """Nats of a bit: variation of information is told in bits, as its authors do."""
 
 
+SURVIVED = 0.75
+"""Jaccard similarity from which a cluster counts as found again (Hennig 2007)."""
+
+
 def weight_in(labels: IntArray, weights: FloatArray, n_clusters: int = 0) -> FloatArray:
     """Return the weight of the rows in each cluster."""
     return np.bincount(labels, weights, n_clusters).astype(np.float64, copy=False)
