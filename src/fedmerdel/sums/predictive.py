@@ -86,5 +86,5 @@ def draw_from(
 def draw_levels(stats: Sums, prior: Prior, rng: np.random.Generator) -> FloatArray:
     """Draw the probability of each level in each cluster from its posterior: (K, M)."""
     # A Dirichlet is gammas over their sum; all of one variable may be too small for numbers.
-    drawn = rng.gamma(prior.posterior(stats.S)) + np.finfo(np.float64).tiny
+    drawn = rng.gamma(prior.described.posterior(stats.S)) + np.finfo(np.float64).tiny
     return _with_background(level_means(drawn, prior.offsets), prior)
