@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import logsumexp
 
@@ -189,6 +190,12 @@ def test_every_prior_and_missing_entries(options: dict[str, Any]) -> None:
     assert found is not None
     assert np.isfinite([found.nats, found.error]).all()
     assert found.nats.max() > 10
+
+
+def test_a_guide_counts_as_much_as_it_has_a_say() -> None:
+    frame = pd.DataFrame(TABLE.X, columns=[f"v{j}" for j in range(30)])
+    model = MerDel(random_state=1, guide={"v3": 0.3}).fit(frame)
+    assert np.abs(check(TABLE.X, model.worth(), model._stats, model._prior)).max() < 4
 
 
 def test_one_cluster_has_no_other() -> None:
