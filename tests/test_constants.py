@@ -49,9 +49,17 @@ REASONS = {
     "fitting.paper.STILL_PASSES": PAPER + "C",
     "options.PAPER_TOLERANCE": PAPER + "G.2",
     "fitting.class_starts.ALPHA": PAPER + "G.2: the default of `MerDel`",
-    "estimators.starts.SURVIVED": "Hennig's (2007)",
+    "inference.cluster_worth.N_PARTNERS": SHOWN
+    + ": test_cluster_worth.py::test_more_partners_change_nothing",
+    "inference.cluster_worth.TOUCHED": SPEED
+    + ": test_cluster_worth.py::test_rows_far_from_a_merge_change_nothing",
+    "inference.cluster_worth.NEXT_TO_NOTHING": "so that nothing is divided by 0",
+    "estimators.federation_stability.N_JUDGES": SHOWN,
+    "estimators.made_up_sites.PART": SPEED,
+    "estimators.made_up_sites.COMPLETE": ROUNDING,
+    "sums.agreement.SURVIVED": "Hennig's (2007)",
     "sums.agreement.BITS": "derived: ln 2",
-    "estimators.starts.DRAWN": "derived: 1 - 1/e",
+    "estimators.replicates.DRAWN": "derived: 1 - 1/e",
     "sums.extrapolation.ALIKE": ROUNDING
     + ": test_extrapolation.py::test_steps_that_differ_by_rounding_lead_where_the_last_led",
     "sums.learning.STILL": "tested by test_learned_merges.py::"

@@ -10,9 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from fedmerdel import DataError, MerDel, OptionError, Stability, simulate, stability
+from fedmerdel import (
+    DataError,
+    FedMerDel,
+    MerDel,
+    OptionError,
+    Stability,
+    consensus,
+    simulate,
+    stability,
+)
 from fedmerdel.estimators.starts import bootstrap, make_trial, run_fits
 from fedmerdel.sums.agreement import best_jaccard
+from tests.seeds import Record, over
 
 TABLE = simulate(400, 40, 4, beta=(0.3, 0.3), random_state=2)
 MODEL = MerDel(8, random_state=0).fit(TABLE.X)
@@ -84,6 +94,67 @@ def test_clear_clusters_come_back() -> None:
     assert np.all(found.survived_starts == 1)
     assert np.all(found.survived_bootstrap == 1)
     assert np.array_equal(found.rows, np.bincount(MODEL.labels_))
+
+
+def test_numbers_of_clusters_are_told() -> None:
+    found = stability(MODEL, TABLE.X, n_starts=2, n_bootstrap=3)
+    assert found.clusters_from_starts.tolist() == [4, 4]
+    assert found.clusters_from_bootstrap.tolist() == [4, 4, 4]
+    assert str(found).splitlines()[-2:] == [
+        "clusters: 4 in 2 of 2 starts",
+        "clusters: 4 in 3 of 3 bootstrap samples",
+    ]
+    some = consensus(MODEL, TABLE.X, n_starts=2).stability
+    assert some.clusters_from_starts.tolist() == [4, 4]
+
+
+def test_of_sites_too() -> None:
+    """Rows are drawn at every site; each fit labels all of them."""
+    sites = np.arange(400) % 3
+    model = FedMerDel(8, random_state=0).fit(TABLE.X, groups=sites)
+    found = stability(model, TABLE.X, n_starts=2, n_bootstrap=3, groups=sites)
+    assert found.clusters_from_starts.tolist() == [model.n_clusters_] * 2
+    assert np.array_equal(found.rows, np.bincount(model.labels_))
+    assert found.over_starts.min() > 0.9
+    assert found.over_bootstrap.min() > 0.8
+    again = stability(model.set_params(n_jobs=2), TABLE.X, n_starts=2, n_bootstrap=3, groups=sites)
+    assert again.from_bootstrap.tobytes() == found.from_bootstrap.tobytes()
+
+
+def test_a_saved_model_of_sites_has_no_labels(tmp_path: Any) -> None:
+    FedMerDel(8, n_batches=2, random_state=0).fit(TABLE.X).save(tmp_path / "model.json")
+    with pytest.raises(OptionError, match="model: a file has no labels"):
+        stability(FedMerDel.load(tmp_path / "model.json"), TABLE.X)
+    with pytest.raises(NotFittedError):
+        stability(FedMerDel(), TABLE.X)
+    with pytest.raises(OptionError, match="groups: a MerDel has no sites"):
+        stability(MODEL, TABLE.X, groups=np.arange(400) % 3)
+
+
+@over(range(1), range(10, 20))
+def test_weights_of_a_bayesian_bootstrap_would_make_clusters(
+    seeds: range, record_property: Record
+) -> None:
+    """Why rows are drawn once or not at all: copies, and rows of great weight, are clusters."""
+    ways = {
+        "drawn once": bootstrap,
+        "copies": lambda weights, rng: rng.multinomial(
+            len(weights), np.full(len(weights), 1 / len(weights))
+        ).astype(float),
+        "exponential weights": lambda weights, rng: rng.exponential(size=len(weights)),
+    }
+    same: dict[str, list[bool]] = {way: [] for way in ways}
+    for seed in seeds:
+        table = simulate(600, 40, 3, random_state=seed)
+        model = MerDel(random_state=0).fit(table.X)
+        trial = make_trial(model, table.X)
+        for way, draw in ways.items():
+            fits = run_fits(model, trial, 3, 1, draw)
+            same[way] += (fits.n_clusters == model.n_clusters_).tolist()
+    shares = {way: float(np.mean(each)) for way, each in same.items()}
+    record_property("samples with the number of clusters of all rows, by way of drawing", shares)
+    assert shares["drawn once"] >= 0.9
+    assert max(shares["copies"], shares["exponential weights"]) <= 0.4
 
 
 def test_clusters_of_noise_do_not() -> None:

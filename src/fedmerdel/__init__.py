@@ -6,7 +6,8 @@
 at the centre makes a `Federation` of these, and ``federation.model`` is the `GlobalModel` with
 which `assign` at each site gives its rows to the common clusters. A round makes it better: the
 federation's `Broadcast`, each site's `reply_site`, and ``federation.step``. `validate_site` says
-how well the clusters fit a site that took no part.
+how well the clusters fit a site that took no part, and `federation_stability` which would be found
+again.
 """
 
 from __future__ import annotations
@@ -41,12 +42,15 @@ if TYPE_CHECKING:
     )
     from fedmerdel.estimators.consensus import Consensus, consensus
     from fedmerdel.estimators.federated import FedMerDel
+    from fedmerdel.estimators.federation_stability import federation_stability
     from fedmerdel.estimators.merdel import MerDel
     from fedmerdel.estimators.model_table import ModelRow, ModelTable, model_table
+    from fedmerdel.estimators.replicates import FederationStability, Replicates
     from fedmerdel.estimators.stability import stability
     from fedmerdel.estimators.starts import Stability
     from fedmerdel.fitting.history import Move
     from fedmerdel.inference.check_counts import CheckCounts
+    from fedmerdel.inference.cluster_worth import ClusterWorth
     from fedmerdel.inference.comparison import LevelTest
     from fedmerdel.inference.equality import OutcomeTest, PairTest
     from fedmerdel.inference.intervals import Intervals
@@ -91,6 +95,7 @@ __all__ = [
     "Checks",
     "Cluster",
     "ClusterLevel",
+    "ClusterWorth",
     "Codebook",
     "Consensus",
     "ConstantColumnWarning",
@@ -102,6 +107,7 @@ __all__ = [
     "FedMerDelError",
     "FedMerDelWarning",
     "Federation",
+    "FederationStability",
     "FileError",
     "GlobalModel",
     "Intervals",
@@ -128,6 +134,7 @@ __all__ = [
     "RareLevelWarning",
     "Rate",
     "Rates",
+    "Replicates",
     "Reply",
     "Round",
     "Shift",
@@ -150,6 +157,7 @@ __all__ = [
     "consensus",
     "custom_policy",
     "draft_study",
+    "federation_stability",
     "fit_site",
     "key_fingerprint",
     "merge_sites",
@@ -197,16 +205,19 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "consensus",
     ),
     "estimators.federated": ("FedMerDel",),
+    "estimators.federation_stability": ("federation_stability",),
     "estimators.merdel": ("MerDel",),
     "estimators.model_table": (
         "ModelRow",
         "ModelTable",
         "model_table",
     ),
+    "estimators.replicates": ("FederationStability", "Replicates"),
     "estimators.stability": ("stability",),
     "estimators.starts": ("Stability",),
     "fitting.history": ("Move",),
     "inference.check_counts": ("CheckCounts",),
+    "inference.cluster_worth": ("ClusterWorth",),
     "inference.comparison": ("LevelTest",),
     "inference.equality": ("OutcomeTest", "PairTest"),
     "inference.intervals": ("Intervals",),

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import typer
 
-from fedmerdel.commands import agreement, centre, keys, site, validation
+from fedmerdel.commands import agreement, centre, keys, site, stability, validation
 from fedmerdel.errors import FedMerDelError, FedMerDelWarning
 
 app = typer.Typer(
@@ -39,6 +39,11 @@ app = typer.Typer(
         fedmerdel describe centre/
 
         fedmerdel report centre/ -o report.html
+
+    To see which clusters would be found again, it runs the study once more and once more, on rows
+    made up from what sites sent:
+
+        fedmerdel stability centre/ -o draws.csv
 
     For a model as good as one of pooled rows, go round again, as often as it pays: the centre
     sends its part broadcast/, each site replies, and the centre takes a step:
@@ -80,6 +85,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "describe": centre.describe_model,
     "name": centre.name_clusters,
     "report": centre.report,
+    "stability": stability.stability,
     "models": site.models,
     "key": keys.key,
 }

@@ -75,3 +75,21 @@ def shown_rounds(verbose: int, n_rounds: int | None) -> Iterator[Callable[[Any],
             progress.update(task, advance=1, description=text)
 
         yield watch
+
+
+@contextmanager
+def shown_draws(verbose: int, n_draws: int) -> Iterator[Callable[[int], None]]:
+    """Give a watcher that is called with the clusters of each draw, and shows how many are done."""
+    if not verbose:
+        yield lambda n_clusters: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), "{task.description}", TimeElapsedColumn())
+    with Progress(*columns) as progress:
+        task = progress.add_task("draws", total=n_draws)
+
+        def watch(n_clusters: int) -> None:
+            progress.update(task, advance=1, description=f"the last had {n_clusters} clusters")
+
+        yield watch

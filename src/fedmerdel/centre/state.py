@@ -90,6 +90,13 @@ class FederationState:
         return filled_replies(self.study, self.summaries, replied, self.asked.clusters)
 
     @cached_property
+    def local_expected(self) -> LocalClusters:
+        """The same, with what is known since: hidden counts as their global clusters suggest."""
+        if self.asked is not None:
+            return self.local
+        return filled_in_groups(self.study, self.summaries, self.groups, self.n_components)
+
+    @cached_property
     def released_sums(self) -> Sums:
         """T, S and h of the global clusters that these make."""
         merged = merged_sums(self.local, list(self.groups))
@@ -103,9 +110,7 @@ class FederationState:
     @cached_property
     def sums(self) -> Sums:
         """T, S and h of the global clusters: what the sites' sums stand for."""
-        if self.asked is not None:
-            return self.released_sums
-        local = filled_in_groups(self.study, self.summaries, self.groups, self.n_components)
+        local = self.local_expected
         if np.array_equal(local.stats.S, self.local.stats.S):
             return self.released_sums
         merged = merged_sums(local, list(self.groups))

@@ -30,6 +30,7 @@ TableOrSite = Annotated[
     Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file; or the site's own file.")
 ]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Folder, or .zip, to write.")]
+CentreFolder = Annotated[Path, typer.Argument(metavar="CENTRE", help="The centre's folder.")]
 ModelFolder = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Folder of a model, or of a centre.")
 ]

@@ -9,7 +9,7 @@ import typer
 
 from fedmerdel.centre.federation import Federation, merge_sites
 from fedmerdel.centre.place import FILE, check_centre_place
-from fedmerdel.commands.arguments import KeyFile, ModelFolder, Replace, StudyFile
+from fedmerdel.commands.arguments import CentreFolder, KeyFile, ModelFolder, Replace, StudyFile
 from fedmerdel.commands.screen import (
     count,
     screen,
@@ -28,7 +28,6 @@ from fedmerdel.report.page import check_page_place
 from fedmerdel.study.study import Study
 from fedmerdel.sums.search import Search
 
-CentreFolder = Annotated[Path, typer.Argument(metavar="CENTRE", help="The centre's folder.")]
 CENTRE = "the centre"
 """What messages call it."""
 

@@ -175,6 +175,12 @@ def show_clusters(model: ModelState, clusters: Sequence[Cluster]) -> None:
     if note is not None:
         screen.print(note)
     mechanism = mechanism_for(model.study.policy)
+    if any(cluster.worth is not None for cluster in clusters):
+        counts = " of the released counts" if mechanism.smallest > 1 else ""
+        screen.print(
+            f"worth: by how much the ELBO{counts} would fall without the cluster; asked of rows "
+            "that the model makes up"
+        )
     if mechanism.smallest > 1:
         screen.print(
             f"A count that a site told as 0 stands for {mechanism.zero}: intervals allow for it, "
@@ -244,6 +250,8 @@ def _show_cluster(cluster: Cluster, study: Study, guides: Mapping[str, Rate]) ->
     }
     if cluster.not_measured:
         lines["not measured"] = _some([study.label(name) for name in cluster.not_measured])
+    if cluster.worth is not None:
+        lines["worth"] = f"about {cluster.worth:,.0f} nats (± {cluster.worth_error:,.0f})"
     if by_share:
         lines["at sites"] = _some([f"{name} {share:.0%}" for name, share in by_share], 8)
     width = max(len(name) for name in lines)

@@ -125,7 +125,7 @@ def consensus(
     shares = agreement.shares(labels, starts, weights)
     alike = agreement.best_jaccard(labels, starts, weights)
     sizes = agreement.weight_in(labels, weights)
-    stable = Stability(sizes, alike, np.empty((0, len(sizes))))
+    stable = Stability(sizes, alike, np.empty((0, len(sizes))), fits.n_clusters)
     kind = trial.of_rows(kind)
     return Consensus(labels[kind], shares[kind], stable, starts[:, kind], fits.lower_bounds)
 

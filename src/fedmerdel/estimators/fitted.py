@@ -37,6 +37,7 @@ class FittedClusters(CategoricalColumns, ABC):
 
     n_jobs: int | None
     codebook_: Codebook
+    n_clusters_: int
 
     @abstractmethod
     def _clusters(self) -> tuple[Sums, Prior]:

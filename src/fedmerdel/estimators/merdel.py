@@ -32,6 +32,7 @@ from fedmerdel.fitting.fit import fit_mixture
 from fedmerdel.fitting.history import Move
 from fedmerdel.fitting.passes import label_rows
 from fedmerdel.fitting.solution import make_problem
+from fedmerdel.inference.cluster_worth import ClusterWorth, cluster_worth
 from fedmerdel.inference.intervals import Intervals
 from fedmerdel.model.checks import Checks
 from fedmerdel.model.membership import Effect
@@ -379,6 +380,16 @@ class MerDel(FittedClusters, ClusterMixin, BaseEstimator):
         rows, _ = collapse(self._rows(X, sample_weight))
         with self._workers() as workers:
             return own_intervals(repack(rows), self._stats, self._prior, workers)
+
+    def worth(self) -> ClusterWorth | None:
+        """Return what each cluster is worth: about how many nats the ELBO is lower without it.
+
+        That is, merged with the cluster with which it loses least, or its rows given to all
+        others. It is asked of rows that the clusters make up, the same every time. None of a
+        single cluster.
+        """
+        check_is_fitted(self)
+        return cluster_worth(self._stats, self._prior)
 
     def report(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fedmerdel.errors import OptionError
 from fedmerdel.estimators.merdel import MerDel
+from fedmerdel.estimators.replicates import DRAWN, aligned, numbers_text
 from fedmerdel.fitting.fit import fit_mixture
 from fedmerdel.fitting.history import InTurn
 from fedmerdel.fitting.options import Options
@@ -31,19 +32,18 @@ from fedmerdel.records.encode import encode
 from fedmerdel.records.missing import check_complete, fit_codebook, guide_columns
 from fedmerdel.records.packing import PackedRows, repack
 from fedmerdel.records.tables import open_table
+from fedmerdel.sums.agreement import SURVIVED
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.learning import Learned
 from fedmerdel.sums.prior import Prior
 
-DRAWN = 1.0 - float(np.exp(-1.0))
-"""Share of the rows that a bootstrap sample of as many rows holds."""
-
 Draw = Callable[[FloatArray, np.random.Generator], FloatArray]
 """Gives the weights of a fit's rows, of which there may be none."""
 
-SURVIVED = 0.75
-"""Jaccard similarity from which a cluster counts as found again (Hennig 2007)."""
+
+def _none() -> IntArray:
+    return np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,15 @@ class Stability:
         from each other start.
     from_bootstrap : float64 array (n_bootstrap, K)
         The same for a fit of each bootstrap sample, on all rows.
+    clusters_from_starts, clusters_from_bootstrap : int64 arrays (n_starts,), (n_bootstrap,)
+        How many clusters each of these fits has.
     """
 
     rows: FloatArray
     from_starts: FloatArray
     from_bootstrap: FloatArray
+    clusters_from_starts: IntArray = field(default_factory=_none)
+    clusters_from_bootstrap: IntArray = field(default_factory=_none)
 
     @property
     def over_starts(self) -> FloatArray:
@@ -98,13 +102,14 @@ class Stability:
             ["bootstrap", *(f"{mean:.2f}" for mean in self.over_bootstrap)],
             ["found again", *(f"{share:.0%}" for share in self.survived_bootstrap)],
         ]
-        shown = [column for column in columns if len(column) > 1]
-        wide = [max(map(len, column)) for column in shown]
-        lines = zip(*shown, strict=True)
-        return "\n".join(
-            "  ".join(cell.rjust(width) for cell, width in zip(line, wide, strict=True))
-            for line in lines
-        )
+        lines = aligned([column for column in columns if len(column) > 1])
+        for what, numbers in (
+            ("starts", self.clusters_from_starts),
+            ("bootstrap samples", self.clusters_from_bootstrap),
+        ):
+            if len(numbers):
+                lines.append(f"clusters: {numbers_text(numbers)} {what}")
+        return "\n".join(lines)
 
 
 def _mean(values: Any) -> FloatArray:
@@ -148,10 +153,13 @@ class Fits(NamedTuple):
         The cluster of each of the trial's rows in each fit.
     lower_bounds : float64 array (S,)
         The ELBO of each fit.
+    n_clusters : int64 array (S,)
+        The clusters of each fit.
     """
 
     labels: IntArray
     lower_bounds: FloatArray
+    n_clusters: IntArray
 
 
 def checked_model(model: Any) -> MerDel:
@@ -205,7 +213,7 @@ def run_fits(
     rows = trial.rows
     seeds = np.random.SeedSequence(trial.entropy, spawn_key=(stream,)).spawn(n_fits)
 
-    def one(number: int, workers: Workers) -> tuple[IntArray, float, bool]:
+    def one(number: int, workers: Workers) -> tuple[IntArray, float, int, bool]:
         for_draw, for_fit = seeds[number].spawn(2)
         weights = rows.weights
         if draw is not None:
@@ -216,7 +224,7 @@ def run_fits(
         with watched.part(number) as part:
             fit = fit_mixture(problem, trial.options, for_fit, part)
         labels = label_rows(rows, expectations(fit.stats, fit.prior), workers)
-        return labels, fit.elbo, fit.converged
+        return labels, fit.elbo, fit.stats.n_clusters, fit.converged
 
     total = float(rows.weights.sum())
     with (
@@ -224,7 +232,7 @@ def run_fits(
         Workers(thread_count(model.n_jobs)) as pool,
     ):
         watched = InTurn(watch)
-        labels, elbos, converged = zip(*pool.side_by_side(n_fits, one), strict=True)
+        labels, elbos, numbers, converged = zip(*pool.side_by_side(n_fits, one), strict=True)
     if not all(converged):
         left = converged.count(False)
         warnings.warn(
@@ -232,7 +240,7 @@ def run_fits(
             ConvergenceWarning,
             stacklevel=3,
         )
-    return Fits(np.array(labels), np.array(elbos))
+    return Fits(np.array(labels), np.array(elbos), np.array(numbers))
 
 
 def bootstrap(weights: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -7,6 +7,7 @@ from math import isnan, nan
 
 import numpy as np
 
+from fedmerdel.inference.cluster_worth import ClusterWorth, cluster_worth
 from fedmerdel.inference.intervals import Intervals
 from fedmerdel.model.intervals import model_intervals
 from fedmerdel.model.membership import Effect
@@ -76,6 +77,11 @@ class Cluster:
         Share of each site's rows in the cluster; empty where the study keeps that back.
     effects : tuple of Effect
         Of the study's covariates, against cluster 0; see `GlobalModel.covariate_effects`.
+    worth, worth_error : float or None
+        About how many nats the ELBO would fall without it, and the standard error of that; see
+        `GlobalModel.worth`.
+    partner : int or None
+        The cluster that its rows would go to. None, as those two, where there is no other.
     """
 
     number: int
@@ -89,6 +95,9 @@ class Cluster:
     outcomes: dict[str, Rate]
     sites: dict[str, float]
     effects: tuple[Effect, ...] = ()
+    worth: float | None = None
+    worth_error: float | None = None
+    partner: int | None = None
 
     @property
     def not_measured(self) -> tuple[str, ...]:
@@ -102,11 +111,16 @@ def intervals_of(model: ModelState) -> Intervals:
     return model_intervals(model.sums, model.prior, model.row_prior, policy, model.n_sites)
 
 
+def worth_of(model: ModelState) -> ClusterWorth | None:
+    """Return what a model's clusters are worth; see `GlobalModel.worth`."""
+    return cluster_worth(model.sums, model.row_prior)
+
+
 def describe(model: ModelState) -> tuple[Cluster, ...]:
     """Describe every cluster of a model."""
     codebook = model.study.codebook
     found = model.profile
-    sure = intervals_of(model)
+    sure, worth = intervals_of(model), worth_of(model)
     names = [(v.name, level) for v in codebook.variables for level in v.levels]
     guides = {v.name for v in codebook.guides}
     yes = condition_levels(codebook)
@@ -141,6 +155,9 @@ def describe(model: ModelState) -> tuple[Cluster, ...]:
                 outcomes={name: rates.clusters[k] for name, rates in model.outcomes.items()},
                 sites={site: float(shares[k]) for site, shares in model.site_shares.items()},
                 effects=tuple(effect for effect in effects if effect.cluster == k),
+                worth=None if worth is None else float(worth.nats[k]),
+                worth_error=None if worth is None else float(worth.error[k]),
+                partner=None if worth is None else int(worth.partner[k]),
             )
         )
     return tuple(clusters)

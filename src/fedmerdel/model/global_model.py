@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from fedmerdel.bundles import Files, damaged
 from fedmerdel.errors import DataError, FileError, OptionError
+from fedmerdel.inference.cluster_worth import ClusterWorth
 from fedmerdel.inference.equality import OutcomeTest, equality, joint_equality
 from fedmerdel.inference.intervals import Intervals
 from fedmerdel.model.certainty import expected_certainty
-from fedmerdel.model.describe import Cluster, describe, intervals_of
+from fedmerdel.model.describe import Cluster, describe, intervals_of, worth_of
 from fedmerdel.model.generate import sample
 from fedmerdel.model.guides import guide_rates
 from fedmerdel.model.membership import CovariateTest, Effect, Membership
@@ -106,6 +107,16 @@ class GlobalModel(ModelState, Parcel):
         makes up. They take the model and its number of clusters for true.
         """
         return intervals_of(self)
+
+    def worth(self) -> ClusterWorth | None:
+        """Return what each cluster is worth: about how many nats the ELBO is lower without it.
+
+        That is, merged with the cluster with which it loses least, or its rows given to all
+        others. Of the counts that the sites released, hidden ones filled with what is expected of
+        them. It needs no row: what rows would tell is asked of rows that the model makes up. None
+        of a single cluster.
+        """
+        return worth_of(self)
 
     def named(self, names: Mapping[int, str]) -> Self:
         """Return the model with names for these clusters; others keep theirs.

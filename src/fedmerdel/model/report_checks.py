@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Any
 
 from fedmerdel.inference.check_counts import SURE
@@ -27,6 +28,7 @@ def trust(model: ModelState, sure: Certainty, clusters: tuple[Cluster, ...]) -> 
         "rounds": model.n_rounds > 0,
         "n_sites": model.n_sites,
         "rows": None,
+        "worth": _worth(model, clusters),
     }
     checks = model.checks
     if checks is None:
@@ -77,3 +79,21 @@ def trust(model: ModelState, sure: Certainty, clusters: tuple[Cluster, ...]) -> 
         ],
     }
     return found
+
+
+def _worth(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str, Any]]:
+    """Return what each cluster is worth, the least first: in nats, and as log10 of odds."""
+    lines = [
+        {
+            "number": cluster.number,
+            "name": model.name(cluster.number),
+            "nats": cluster.worth,
+            "error": cluster.worth_error,
+            "odds": cluster.worth / log(10.0),
+            "to_number": cluster.partner,
+            "to": model.name(cluster.partner),
+        }
+        for cluster in clusters
+        if cluster.worth is not None and cluster.partner is not None
+    ]
+    return sorted(lines, key=lambda line: float(line["nats"]))

@@ -144,3 +144,12 @@ def repack(rows: PackedRows) -> PackedRows:
         digit = rows.codes[:, old.code[j]] // old.stride[j] % old.radix[j]
         codes[:, new.code[j]] += (digit * new.stride[j]).astype(np.uint8)
     return PackedRows(codes, rows.weights, new)
+
+
+def pack_levels(levels: NDArray[np.int64], packing: Packing) -> PackedRows:
+    """Return rows of weight 1 from level numbers, -1 where an entry is missing: (N, P)."""
+    digits = np.where(levels < 0, packing.n_levels, levels) * packing.stride
+    codes = np.zeros((len(levels), packing.n_codes), dtype=np.uint8)
+    for j, g in enumerate(packing.code):
+        codes[:, g] += digits[:, j].astype(np.uint8)
+    return PackedRows(codes, np.ones(len(levels)), packing)

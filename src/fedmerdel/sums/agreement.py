@@ -16,6 +16,10 @@ BITS = float(np.log(2.0))
 """Nats of a bit: variation of information is told in bits, as its authors do."""
 
 
+SURVIVED = 0.75
+"""Jaccard similarity from which a cluster counts as found again (Hennig 2007)."""
+
+
 def weight_in(labels: IntArray, weights: FloatArray, n_clusters: int = 0) -> FloatArray:
     """Return the weight of the rows in each cluster."""
     return np.bincount(labels, weights, n_clusters).astype(np.float64, copy=False)
@@ -56,6 +60,20 @@ def best_jaccard(labels: IntArray, starts: IntArray, weights: FloatArray) -> Flo
     1 where a start has the very same cluster (Hennig 2007, clusterwise stability).
     """
     return np.array([jaccard(contingency(labels, s, weights)).max(axis=1) for s in starts])
+
+
+def most_alike(
+    labels: IntArray, other: IntArray, weights: FloatArray, n_clusters: int
+) -> tuple[FloatArray, IntArray]:
+    """Return how alike each cluster is to the most alike one of another clustering, and which.
+
+    Above a half no two clusters have the same one: it would hold more than half of its rows of
+    both. A cluster without rows is like none: 0.
+    """
+    alike = jaccard(contingency(labels, other, weights))
+    likeness, which = np.zeros(n_clusters), np.zeros(n_clusters, dtype=np.int64)
+    likeness[: len(alike)], which[: len(alike)] = alike.max(axis=1), alike.argmax(axis=1)
+    return likeness, which
 
 
 def similarity(starts: IntArray) -> FloatArray:

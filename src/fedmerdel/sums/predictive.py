@@ -68,10 +68,23 @@ def draw(
     stats: Sums, prior: Prior, n_rows: int, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
     """Draw rows of level numbers and their clusters from the posterior means."""
-    labels = rng.choice(stats.n_clusters, size=n_rows, p=mean_weights(stats, prior))
-    levels = mean_levels(stats, prior)
+    return draw_from(mean_weights(stats, prior), mean_levels(stats, prior), prior, n_rows, rng)
+
+
+def draw_from(
+    weights: FloatArray, levels: FloatArray, prior: Prior, n_rows: int, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """Draw rows from a mixture with these weights (K,) and probabilities of levels (K, M)."""
+    labels = rng.choice(len(weights), size=n_rows, p=weights)
     X = np.empty((n_rows, len(prior.n_levels)), dtype=np.int64)
     for j, start in enumerate(prior.offsets[:-1]):
         upper = np.cumsum(levels[:, start : prior.offsets[j + 1]], axis=1)[:, :-1]
         X[:, j] = (rng.random(n_rows)[:, None] >= upper[labels]).sum(axis=1)
     return X, labels
+
+
+def draw_levels(stats: Sums, prior: Prior, rng: np.random.Generator) -> FloatArray:
+    """Draw the probability of each level in each cluster from its posterior: (K, M)."""
+    # A Dirichlet is gammas over their sum; all of one variable may be too small for numbers.
+    drawn = rng.gamma(prior.described.posterior(stats.S)) + np.finfo(np.float64).tiny
+    return _with_background(level_means(drawn, prior.offsets), prior)
