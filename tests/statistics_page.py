@@ -18,10 +18,11 @@ HEAD = """\
 
 Claims over many seeds, as `make test-statistics` measured them: the seeds are fixed, so another
 run gives the same numbers up to the last digits. A small version of each is in `make test`.
-Written by that command; commit {commit}.
+Written by that command. A run of some of the tests leaves the lines of the others; the last column
+is the commit that each was measured on.
 
-| test | what | measured, required | |
-|---|---|---|---|
+| test | what | measured, required | | commit |
+|---|---|---|---|---|
 """
 
 found: list[tuple[str, str, str, str]] = []
@@ -42,10 +43,21 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workerinput") or not found:
         return
-    lines = [
-        f"| `{n}` | {what} | {value} | {outcome} |" for n, what, value, outcome in sorted(found)
-    ]
-    PAGE.write_text(HEAD.format(commit=commit()) + "\n".join(lines) + "\n", encoding="utf-8")
+    own = commit()
+    lines = [f"| `{name}` | {' | '.join(told)} | {own} |" for name, *told in found]
+    measured = {name for name, *_ in found}
+    for line in PAGE.read_text(encoding="utf-8").splitlines() if PAGE.exists() else ():
+        name = line.split("`")[1] if line.startswith("| `test_") else ""
+        if name not in measured and exists(name):
+            lines.append(line)
+    PAGE.write_text(HEAD + "\n".join(sorted(lines)) + "\n", encoding="utf-8")
+
+
+def exists(name: str) -> bool:
+    """Whether a test of this name is still there; not so for the page's own lines."""
+    file, _, rest = name.partition("::")
+    path = ROOT / "tests" / file
+    return path.is_file() and f"def {rest.partition('[')[0]}(" in path.read_text(encoding="utf-8")
 
 
 def commit() -> str:
