@@ -180,7 +180,7 @@ class Workshop:
 def _rows(site: str) -> bytes:
     """Return a table of two kinds of people, with entries missing."""
     rng = random.Random(site)
-    lines = ["asthma,sex,age,smoker,died,stay,days,ward,id"]
+    lines = ["asthma,sex,age,smoker,died,stay,days,ward,unit,id"]
     for n in range(90):
         ill = rng.random() < 0.5
         cells = [
@@ -192,6 +192,7 @@ def _rows(site: str) -> bytes:
             f"{rng.expovariate(0.1 if ill else 0.3):.1f}",
             str(rng.randrange(400)),
             rng.choice(("a", "b")),
+            rng.choice(("c", "d")),
         ]
         cells = ["" if rng.random() < 0.05 else cell for cell in cells]
         lines.append(",".join([*cells, f"p{n}"]))
@@ -199,20 +200,19 @@ def _rows(site: str) -> bytes:
 
 
 OUTCOMES = (
-    Outcome("died"),
-    Outcome("stay", range=(0, 30)),
-    Outcome("days", event="died", ends=(90, 365), strata=("ward",)),
+    Outcome("stay", range=(0, 30), strata=(Variable.from_values("ward", ["a", "b"]),)),
+    Outcome("days", event="died", ends=(90, 365)),
 )
-WARD = Variable.from_values("ward", ["a", "b"])
+UNIT = Variable.from_values("unit", ["c", "d"])
 
 
 def _study(table: Path, options: dict[str, Any]) -> Study:
     """Return a study of all that a study may ask for; a guide where no variables are selected."""
-    beside = ["died", "stay", "days", "ward", "id"]
+    beside = ["died", "stay", "days", "ward", "unit", "id"]
     guide = None if options.get("variable_selection") else {"smoker": 0.5}
     drafted = draft_study(table, name="fuzz", exclude=beside, guide=guide)
     return Study(
-        "fuzz", drafted.codebook, outcomes=OUTCOMES, covariates=(WARD,), max_clusters=4, seed=1,
+        "fuzz", drafted.codebook, outcomes=OUTCOMES, covariates=(UNIT,), max_clusters=4, seed=1,
         rounds=9, labels={"age": "Age band"}, **options,
     )  # fmt: skip
 

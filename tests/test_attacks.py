@@ -18,6 +18,7 @@ from fedmerdel import (
     Broadcast,
     Codebook,
     DataError,
+    Outcome,
     Sums,
     Validation,
     Variable,
@@ -31,6 +32,8 @@ from fedmerdel.release.cells import all_cells
 from fedmerdel.site.check import check_site
 from fedmerdel.sums.expectations import Expectations
 from tests.site_tables import CODEBOOK, frame_of, level_numbers, study
+
+SEX = Variable("sex", ("F", "M"), "text")
 
 POLICIES = ("opensafely", "ons", "datashield")
 
@@ -253,3 +256,30 @@ def test_chosen_clusters_do_not_count_a_small_group(name: str) -> None:
         return (two - one) / (more - rho)
 
     assert round(rows(False) - rows(True)) != a_group[pattern]
+
+
+def test_two_tables_of_one_column_could_be_subtracted() -> None:
+    """Attack: women by cluster less women who did not fall are those who did, though hidden.
+
+    Each table alone is safe. Counted in one study they prove a small group, so it is refused.
+    """
+    table = frame_of(level_numbers(100, 3))
+    table["sex"] = ["F"] * 40 + ["M"] * 60
+    table["fell"] = [0] * 35 + [1] * 5 + [0] * 60
+    alone = {"policy": policy_named("opensafely"), "max_clusters": 1}
+    covariate, stratum = {"covariates": (SEX,)}, {"outcomes": (Outcome("fell", strata=(SEX,)),)}
+    women = fit_site(study(**alone, **covariate), table, "york").sums.outcomes["(covariates)"][0, 0]
+    fell = fit_site(study(**alone, **stratum), table, "york").sums.outcomes["fell"][0]
+    assert fell[1] == 0  # hidden
+    least, most = (women - 2) - (fell[0] + 2), (women + 2) - (fell[0] - 2)
+    assert 1 <= least <= 5 <= most  # what a reader would know of them
+    both = {**covariate, **stratum}
+    with pytest.raises(DataError, match="column 'sex' would be counted in two tables"):
+        study(**alone, **both)
+    timed = (Outcome("died"), Outcome("days", event="died", ends=(30.0,)))
+    with pytest.raises(DataError, match="column 'died' would be counted in two tables"):
+        study(**alone, outcomes=timed)
+    variable = (Outcome("died", strata=(Variable("a", ("0", "1"), "integer"),)),)
+    with pytest.raises(DataError, match="column 'a' would be counted in two tables"):
+        study(**alone, outcomes=variable)
+    assert study(policy=policy_named("none"), **both).tables  # nothing is hidden there

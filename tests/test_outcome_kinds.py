@@ -42,9 +42,10 @@ from tests.outcome_cells import drawn_confusion
 SMOKING = Outcome("smoking", levels=("never", "former", "now"))
 STAY = Outcome("stay", range=(0, 20))
 DEATH = Outcome("days", event="died", ends=(30, 90))
-FALL = Outcome("fell", strata=("sex",))
 SEX = {"name": "sex", "levels": ["F", "M"]}
-KINDS: dict[str, Any] = {"outcomes": (SMOKING, STAY, DEATH, FALL), "covariates": (SEX,)}
+WARD = {"name": "ward", "levels": ["a", "b"]}
+FALL = Outcome("fell", strata=(SEX,))  # type: ignore[arg-type]
+KINDS: dict[str, Any] = {"outcomes": (SMOKING, STAY, DEATH, FALL), "covariates": (WARD,)}
 
 
 def people(n_rows: int, seed: int = 0, missing: float = 0.1) -> pd.DataFrame:
@@ -61,7 +62,8 @@ def people(n_rows: int, seed: int = 0, missing: float = 0.1) -> pd.DataFrame:
     rows["days"], rows["died"] = np.minimum(time, lost), (time <= lost).astype(float)
     rows["sex"] = np.where(rng.random(n_rows) < np.array([0.2, 0.5, 0.8])[z], "F", "M")
     rows["fell"] = (rng.random(n_rows) < np.where(rows.sex == "F", 0.6, 0.2)).astype(float)
-    for name in ("smoking", "stay", "days", "died", "sex", "fell"):
+    rows["ward"] = rng.choice(["a", "b"], n_rows)
+    for name in ("smoking", "stay", "days", "died", "sex", "fell", "ward"):
         rows.loc[rng.random(n_rows) < missing, name] = None
     return rows
 
@@ -98,7 +100,7 @@ def slow_cells(row: Any) -> dict[str, list[float]]:
         "stay": stay,
         "days": days,
         "fell": fell,
-        COVARIATES: [float(row.sex == level) for level in ("F", "M")],
+        COVARIATES: [float(row.ward == level) for level in ("a", "b")],
     }
 
 
@@ -330,8 +332,10 @@ def test_a_study_keeps_them(tmp_path: Path) -> None:
         ({"name": "a", "event": "b", "ends": [0, 1]}, "above 0"),
         ({"name": "a", "event": "", "ends": [1]}, "event"),
         ({"name": "a", "levels": [str(n) for n in range(65)]}, "at most 64"),
-        ({"name": "a", "strata": ["nowhere"]}, "no variable or covariate"),
-        ({"name": "a", "strata": ["v0", "v1", "v2", "v3"]}, "at most 64"),
+        ({"name": "a", "strata": ["sex"]}, "name, and two levels"),
+        ({"name": "a", "strata": SEX}, "list"),
+        ({"name": "a", "strata": [SEX, SEX]}, "twice"),
+        ({"name": "a", "strata": [{"name": "b", "levels": list(range(40))}]}, "at most 64"),
         ({"name": "a", "colour": "red"}, "may have"),
         ({"name": "v1"}, "is a variable too"),
         ({"name": "a", "event": "v1", "ends": [1]}, "is a variable too"),

@@ -12,7 +12,7 @@ import pytest
 
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.study import POLICIES, Codebook, Policy, Study, Variable, custom_policy
-from fedmerdel.study.outcome import Outcome, checked_covariates, stratified
+from fedmerdel.study.outcome import Outcome, checked_covariates
 from fedmerdel.study.priors import study_prior
 
 SMOKING = Variable("smoking", ("never", "former", "current"), "text")
@@ -198,4 +198,4 @@ def test_very_many_patterns_are_refused_before_they_are_listed() -> None:
     with pytest.raises(OptionError, match="patterns, and at most 64 are told"):
         checked_covariates(many)
     with pytest.raises(OptionError, match="cells in all strata"):
-        stratified(Outcome("died"), many)
+        Outcome("died", strata=tuple(many))

@@ -188,9 +188,10 @@ def _outcomes(model: ModelState) -> Iterator[str]:
     )
     for outcome in model.study.outcomes:
         if outcome.strata:
+            strata = ", ".join(variable.name for variable in outcome.strata)
             yield (
-                f"{', '.join(outcome.measures)}: standardised to the shares of "
-                f"{', '.join(outcome.strata)} among all rows (direct standardisation)."
+                f"{', '.join(outcome.measures)}: standardised to the shares of {strata} among all "
+                "rows (direct standardisation)."
             )
 
 

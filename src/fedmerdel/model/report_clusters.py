@@ -91,7 +91,7 @@ def outcomes(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str,
         places = [rate.on_axis for rate in each]
         ends = overall.tick, overall.said
         chart = intervals(texts, places, overall.on_axis[0], sizes, *ends)
-        strata = [model.study.label(each) for each in model.study.measures[name].strata]
+        strata = [variable.name for variable in model.study.measures[name].strata]
         found.append({"name": name, "chart": chart, "overall": overall, "strata": strata})
     return found
 

@@ -63,9 +63,10 @@ def check_site(study: Study, table: Any) -> Check:
     """Rehearse a fit on a site's table without fitting or writing anything."""
     opened = open_site_table(table)
     names = study.codebook.names
-    asked = (column for outcome in study.outcomes for column in outcome.columns)
-    beside = (*asked, *(covariate.name for covariate in study.covariates))
-    known = {*names, *beside, study.row_id, study.weight}
+    asked = [column for outcome in study.outcomes for column in outcome.columns]
+    asked += [variable.name for outcome in study.outcomes for variable in outcome.strata]
+    asked += [covariate.name for covariate in study.covariates]
+    known = {*names, *asked, study.row_id, study.weight}
     found = (*opened.table.names, *opened.unreadable)
     ignored = tuple(name for name in found if name not in known) if opened.table.named else ()
     problems = []

@@ -33,7 +33,7 @@ def site_outcomes(study: Study, source: Any) -> dict[str, FloatArray]:
     found = {}
     for outcome in study.outcomes:
         shares = _shares(opened, outcome)
-        found[outcome.name] = _in_strata(shares, opened, study.strata(outcome))
+        found[outcome.name] = _in_strata(shares, opened, outcome.strata)
     if study.covariates:
         whole = np.ones((opened.table.n_rows, 1))
         found[COVARIATES] = _in_strata(whole, opened, study.covariates)

@@ -45,9 +45,9 @@ class Outcome:
         ended with the event (or the person was lost from sight).
     ends : sequence of float, default=()
         Of the intervals of time, rising; at each the share with the event is told.
-    strata : sequence of str, default=()
-        Variables or covariates of the study, such as age and sex. Rates are then standardised: as
-        they would be if all clusters had the same shares of these.
+    strata : sequence of Variable, or mappings with name and levels, default=()
+        Columns such as age and sex. Rates are then standardised: as they would be if all clusters
+        had the same shares of these.
 
     Raises
     ------
@@ -60,7 +60,7 @@ class Outcome:
     range: tuple[float, float] | None = None
     event: str | None = None
     ends: tuple[float, ...] = ()
-    strata: tuple[str, ...] = ()
+    strata: tuple[Variable, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what can't be counted; lists become tuples, and numbers plain."""
@@ -72,8 +72,8 @@ class Outcome:
             raise OptionError(
                 f"{where}: give levels, or a range of numbers, or event and ends, not several"
             )
-        for field in ("levels", "strata"):
-            object.__setattr__(self, field, _texts(where, field, getattr(self, field)))
+        object.__setattr__(self, "levels", _texts(where, "levels", self.levels))
+        object.__setattr__(self, "strata", _variables(f"{where}: strata", self.strata))
         if len(self.levels) == 1:
             raise OptionError(f"{where}: levels: give two at least")
         if self.range is not None:
@@ -88,8 +88,12 @@ class Outcome:
             if not ends or ends[0] <= 0:
                 raise OptionError(f"{where}: ends: give the ends of intervals of time, above 0")
             object.__setattr__(self, "ends", ends)
-        if len(self.cells) > MOST_CELLS:
-            raise OptionError(f"{where} has {len(self.cells)} cells: at most {MOST_CELLS} are told")
+        n_cells = prod(len(each.levels) for each in self.strata) * len(self.cells)
+        if n_cells > MOST_CELLS:
+            raise OptionError(
+                f"{where} has {n_cells:,} cells in all strata, and at most {MOST_CELLS} are told: "
+                "take fewer strata, or coarser levels"
+            )
 
     @property
     def kind(self) -> Kind:
@@ -131,17 +135,26 @@ class Outcome:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of a table that it needs; those of strata are needed elsewhere."""
+        """Columns of a table that it needs, but for strata."""
         return (self.name,) if self.event is None else (self.name, self.event)
+
+    @property
+    def table(self) -> tuple[str, ...]:
+        """Names of the cells in all strata, which are told of each cluster."""
+        if not self.strata:
+            return self.cells
+        return tuple(f"{s}: {cell}" for s in patterns(self.strata) for cell in self.cells)
 
     @property
     def entry(self) -> str | dict[str, Any]:
         """How a study's file and hash say it: a name if it is no more than that."""
         more: dict[str, Any] = {}
-        for field in ("levels", "range", "event", "ends", "strata"):
+        for field in ("levels", "range", "event", "ends"):
             value = getattr(self, field)
             if value:
                 more[field] = value if isinstance(value, str) else list(value)
+        if self.strata:
+            more["strata"] = [{"name": v.name, "levels": list(v.values)} for v in self.strata]
         return {"name": self.name, **more} if more else self.name
 
 
@@ -159,36 +172,19 @@ def checked_outcomes(given: Any) -> tuple[Outcome, ...]:
 
 def checked_covariates(given: Any) -> tuple[Variable, ...]:
     """Return the covariates of a study: variables that don't help to find the clusters."""
-    if not isinstance(given, (tuple, list)):
-        raise OptionError("covariates: give a list, each with its name and levels")
-    found = [_covariate(each) for each in given]
-    if len({each.name for each in found}) < len(found):
-        raise OptionError("covariates: a name is listed twice: list each once")
+    found = _variables("covariates", given)
     n_patterns = prod(len(each.levels) for each in found)  # of a hostile file, too many to list
     if n_patterns > MOST_CELLS:
         raise OptionError(
             f"covariates: together they have {n_patterns:,} patterns, and at most "
             f"{MOST_CELLS} are told: take fewer, or coarser levels"
         )
-    return tuple(found)
+    return found
 
 
 def patterns(variables: Sequence[Variable]) -> tuple[str, ...]:
     """Return the names of all combinations of levels, the last variable changing first."""
     return tuple(", ".join(levels) for levels in product(*(each.levels for each in variables)))
-
-
-def stratified(outcome: Outcome, strata: Sequence[Variable]) -> tuple[str, ...]:
-    """Return the names of an outcome's cells, stratum by stratum."""
-    if not strata:
-        return outcome.cells
-    n_cells = prod(len(each.levels) for each in strata) * len(outcome.cells)
-    if n_cells > MOST_CELLS:
-        raise OptionError(
-            f"outcomes: {outcome.name!r} has {n_cells:,} cells in all strata, and at most "
-            f"{MOST_CELLS} are told: take fewer strata, or coarser levels"
-        )
-    return tuple(f"{s}: {cell}" for s in patterns(strata) for cell in outcome.cells)
 
 
 def _outcome(given: Any) -> Outcome:
@@ -200,17 +196,26 @@ def _outcome(given: Any) -> Outcome:
     return Outcome(**given)
 
 
-def _covariate(given: Any) -> Variable:
+def _variables(where: str, given: Any) -> tuple[Variable, ...]:
+    if not isinstance(given, (tuple, list)):
+        raise OptionError(f"{where}: give a list, each with its name and levels")
+    found = tuple(_variable(where, each) for each in given)
+    if len({each.name for each in found}) < len(found):
+        raise OptionError(f"{where}: a name is listed twice: list each once")
+    return found
+
+
+def _variable(where: str, given: Any) -> Variable:
     if isinstance(given, Mapping):
         levels = given.get("levels")
         if set(given) != {"name", "levels"} or not isinstance(levels, (tuple, list)):
-            raise OptionError("covariates: give each a name and levels, no more")
+            raise OptionError(f"{where}: give each a name and levels, no more")
         try:
             given = Variable.from_values(given["name"], levels)
         except DataError as error:
-            raise OptionError(f"covariates: {str(error).removeprefix('codebook: ')}") from None
+            raise OptionError(f"{where}: {str(error).removeprefix('codebook: ')}") from None
     if not isinstance(given, Variable) or len(given.levels) < 2 or given.guide is not None:
-        raise OptionError("covariates: give each a name, and two levels at least, and no guide")
+        raise OptionError(f"{where}: give each a name, and two levels at least, and no guide")
     return given
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -29,7 +30,6 @@ from fedmerdel.study.outcome import (
     checked_covariates,
     checked_outcomes,
     patterns,
-    stratified,
 )
 from fedmerdel.study.pairs import check_paired, paired_names
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
@@ -247,7 +247,7 @@ class Study:
     @cached_property
     def tables(self) -> dict[str, tuple[str, ...]]:
         """What is counted in each cluster beside the variables: names of the cells of each."""
-        found = {each.name: stratified(each, self.strata(each)) for each in self.outcomes}
+        found = {each.name: each.table for each in self.outcomes}
         if self.covariates:
             found[COVARIATES] = patterns(self.covariates)
         return found
@@ -256,11 +256,6 @@ class Study:
     def measures(self) -> dict[str, Outcome]:
         """The outcome of each rate or mean that the model tells of a cluster, by its name."""
         return {name: outcome for outcome in self.outcomes for name in outcome.measures}
-
-    def strata(self, outcome: Outcome) -> tuple[Variable, ...]:
-        """Return the variables and covariates by which the rows of an outcome are told apart."""
-        known = {each.name: each for each in (*self.codebook.variables, *self.covariates)}
-        return tuple(known[name] for name in outcome.strata)
 
     def label(self, variable: str) -> str:
         """Return what people call a variable: its label, or its name, and whether it guides."""
@@ -369,13 +364,7 @@ class Study:
                 f"covariate {name!r} is a variable too: a variable helps to find the clusters, so "
                 "take it out of one of the two"
             )
-        for outcome in self.outcomes:
-            for name in outcome.strata:
-                if name not in variables | covariates:
-                    raise DataError(
-                        f"outcome {outcome.name!r}: stratum {name!r} is no variable or covariate"
-                    )
-        _ = self.tables  # refuses more cells than may be told
+        self._check_apart()
         for field, beside in (("row_id", self.row_id), ("weight", self.weight)):
             for names, noun in (
                 (variables, "a variable"),
@@ -387,12 +376,32 @@ class Study:
         if self.weight is not None and self.weight == self.row_id:
             raise DataError(f"weight {self.weight!r} is the row_id too: take it out of one of both")
 
+    def _check_apart(self) -> None:
+        """Refuse tables of one column under a policy: told twice, what is hidden can be subtracted.
+
+        Proposition 8 is of the cells of one table. Two tables of different columns have nothing
+        but the clusters' rows in common.
+        """
+        if self.policy.threshold == 0 and self.policy.rounding <= 1:
+            return
+        told = [{name} for name in self.codebook.names]
+        told += [{*each.columns, *(v.name for v in each.strata)} for each in self.outcomes]
+        told.append({each.name for each in self.covariates})
+        times = Counter(column for table in told for column in table)
+        for column in (column for column, n in times.items() if n > 1):
+            raise DataError(
+                f"column {column!r} would be counted in two tables, and under policy "
+                f"{self.policy.name!r} the two could be subtracted to find a small group: count it "
+                "in one of them"
+            )
+
     def _check_characters(self) -> None:
         texts = [("name", self.name), ("policy", self.policy.source)]
         texts += [("row_id", self.row_id or ""), ("weight", self.weight or "")]
         texts += [("outcomes", column) for each in self.outcomes for column in each.columns]
         texts += [("outcomes", cell) for cells in self.tables.values() for cell in cells]
         texts += [("covariates", each.name) for each in self.covariates]
+        texts += [("strata", v.name) for each in self.outcomes for v in each.strata]
         texts += [("labels", label) for label in dict(self.labels).values()]
         texts += [("site_keys", site) for site in dict(self.site_keys)]
         columns = [text for v in self.codebook.variables for text in (v.name, *v.levels)]

@@ -83,7 +83,7 @@ _WORDS: dict[str, str] = {
         "Columns counted in each cluster, not used to find it: a yes/no column by its name, such "
         'as "death", or { name = "smoking", levels = ["never", "former", "now"] }, { name = '
         '"stay", range = [0, 30] } for a mean, { name = "days", event = "died", ends = [30, 365] } '
-        'for time to event; strata = ["sex"] standardises.'
+        'for time to event; strata = [{ name = "sex", levels = ["F", "M"] }] standardises.'
     ),
     "covariates": (
         'What membership of the clusters may depend on, such as { name = "sex", levels = ["F", '
