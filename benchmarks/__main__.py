@@ -26,6 +26,7 @@ BENCHMARKS = {
     "real_tables": "One-shot federation of real tables",
     "odd_sites": "Odd sites",
     "outcome_rates": "Rates of outcomes",
+    "outcome_kinds": "Outcomes of other kinds",
     "hidden": "One shot under a disclosure policy",
     "rounds": "Rounds: from one shot to pooled quality",
     "assign": "Loading a model and assigning rows",
