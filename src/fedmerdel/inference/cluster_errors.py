@@ -33,18 +33,16 @@ from fedmerdel.inference.information import (
     Mixture,
     Rows,
     block_worth,
-    level_squares,
     outer_products,
     prior_information,
-    steadied,
 )
 from fedmerdel.sums.arrays import FloatArray, IntArray
 
 MOST_PARAMETERS = 1_000
 """With more, each level is taken as if all others were known: the whole would take too long."""
 
-ROWS_EACH, LEAST_ROWS = 10, 4_000
-"""Rows that the information is asked of: so many for each parameter, but no fewer than these."""
+INFORMATION_ROWS, BLOCK_ROWS = 20_000, 4_000
+"""Rows that the information is asked of, the whole of it or each level's own."""
 
 PART = 2_000
 """Rows whose scores are held at a time."""
@@ -111,7 +109,7 @@ def level_errors(rows: MadeUp, said: FloatArray, mixture: Mixture, N: float) -> 
     """
     whole = mixture.n_parameters <= MOST_PARAMETERS
     K, drawn = said.shape[:2]
-    wanted = max(ROWS_EACH * mixture.n_parameters, LEAST_ROWS) if whole else LEAST_ROWS
+    wanted = INFORMATION_ROWS if whole else BLOCK_ROWS
     each = int(min(max(wanted / K, 1), drawn))
 
     def parts() -> Iterator[Rows]:
@@ -123,8 +121,7 @@ def level_errors(rows: MadeUp, said: FloatArray, mixture: Mixture, N: float) -> 
                 yield Rows(_codes(rows.levels[k, at], mixture.offsets), r, w)
 
     if whole:
-        products = outer_products(parts(), mixture)
-        information = steadied(products, level_squares(parts(), mixture), mixture)
+        information = outer_products(parts(), mixture)
         # The inverse of a mean over n rows of p parameters is too large by about n / (n - p).
         information *= K * each / max(K * each - mixture.n_parameters, 1)
         information += prior_information(mixture)
