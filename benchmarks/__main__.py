@@ -27,6 +27,7 @@ BENCHMARKS = {
     "odd_sites": "Odd sites",
     "outcome_rates": "Rates of outcomes",
     "outcome_kinds": "Outcomes of other kinds",
+    "real_confusion": "Rates of outcomes where variables depend within clusters",
     "hidden": "One shot under a disclosure policy",
     "rounds": "Rounds: from one shot to pooled quality",
     "assign": "Loading a model and assigning rows",
