@@ -26,6 +26,8 @@ BENCHMARKS = {
     "real_tables": "One-shot federation of real tables",
     "odd_sites": "Odd sites",
     "outcome_rates": "Rates of outcomes",
+    "outcome_kinds": "Outcomes of other kinds",
+    "real_confusion": "Rates of outcomes where variables depend within clusters",
     "hidden": "One shot under a disclosure policy",
     "rounds": "Rounds: from one shot to pooled quality",
     "assign": "Loading a model and assigning rows",

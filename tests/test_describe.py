@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import beta
 
 from fedmerdel.centre.federation import Federation, merge_sites
-from fedmerdel.centre.outcomes import site_sums
-from fedmerdel.inference.corrected import corrected, effective_rows
+from fedmerdel.centre.outcomes import common_means, site_sums
+from fedmerdel.inference.corrected import effective_rows, of_cells
 from fedmerdel.model.describe import Cluster
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.study.codebook import Codebook, Variable
@@ -219,8 +219,8 @@ def test_outcome_rates_have_beta_intervals(
     rows: Rows, federation: Federation, described: tuple[Cluster, ...]
 ) -> None:
     """Of as many rows as leave them so open; corrected, so farther from the mean than counted."""
-    sites, weights = site_sums(federation.counting, "death"), federation.counting.weights
-    estimate = corrected(sites, weights)
+    sites = site_sums(federation.counting, "death")
+    estimate = common_means(federation.counting, sites, of_cells)
     counted = np.sum([site.sums for site in sites], axis=0)
     everyone = rows.death[rows.death >= 0].mean()
     for cluster in described:

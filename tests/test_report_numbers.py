@@ -17,10 +17,10 @@ from fedmerdel import Federation, assign, merge_sites
 from fedmerdel.centre.lineage import Round
 from fedmerdel.centre.merge import MOST_SITES
 from fedmerdel.centre.origins import elbo_over_merges, elbo_over_rounds
-from fedmerdel.centre.outcomes import rates_at_sites, site_sums
+from fedmerdel.centre.outcomes import common_means, rates_at_sites, site_sums
 from fedmerdel.errors import OptionError
 from fedmerdel.fitting.passes import Workers, label_rows, responsibilities
-from fedmerdel.inference.corrected import corrected, effective_rows
+from fedmerdel.inference.corrected import corrected, effective_rows, of_cells
 from fedmerdel.model.certainty import N_BINS, N_DRAWN, SURE, expected_certainty
 from fedmerdel.model.pixels import as_images
 from fedmerdel.site.site_table import study_rows
@@ -429,7 +429,7 @@ def test_rates_at_sites_are_those_of_each_site_alone(policy: str) -> None:
         assert np.isnan([[rate.share for rate in line] for line in at_sites[name]]).any()
         assert repr(federation.outcomes[name]) == repr(federation.model.outcomes[name])
         of_clusters, of_all, covariance, _ = federation.outcomes[name]
-        together = corrected(sites, counting.weights)
+        together = common_means(counting, sites, of_cells)
         np.testing.assert_allclose([rate.share for rate in of_clusters], together.mean[:, 0])
         np.testing.assert_allclose(covariance, together.covariance)
         positive, observed = np.sum([site.sums.sum(axis=0) for site in sites], axis=0)

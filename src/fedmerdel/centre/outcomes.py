@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedmerdel.inference.confusion import Confusion
+from fedmerdel.inference.cluster_errors import Counter, LevelErrors, error_covariance
+from fedmerdel.inference.confusion import Confusion, MadeUp
 from fedmerdel.inference.corrected import (
     Estimate,
     Moments,
@@ -75,12 +76,15 @@ class CountedSite(NamedTuple):
         In which of the clusters of the confusion each of them is counted.
     confusion : Confusion
         How rows of the common clusters are counted there.
+    counter : Counter
+        How made-up rows were given to clusters to find that.
     """
 
     summary: SiteSummary
     home: IntArray
     place: IntArray
     confusion: Confusion
+    counter: Counter
 
 
 class Counting(NamedTuple):
@@ -92,10 +96,19 @@ class Counting(NamedTuple):
         Each of them.
     weights : float64 array (K,)
         Shares of the common clusters.
+    rows : MadeUp
+        The rows that confusions were asked of.
+    errors : LevelErrors
+        How surely the levels of the common clusters are known.
+    own_clusters : bool
+        Whether sites have counted in clusters of their own: before any round.
     """
 
     sites: tuple[CountedSite, ...]
     weights: FloatArray
+    rows: MadeUp
+    errors: LevelErrors
+    own_clusters: bool
 
 
 def outcome_rates(counting: Counting, study: Study) -> dict[str, Rates]:
@@ -104,7 +117,7 @@ def outcome_rates(counting: Counting, study: Study) -> dict[str, Rates]:
     for outcome in study.outcomes:
         sites = site_sums(counting, outcome.name)
         how = _How.of(outcome, len(study.tables[outcome.name]), sites)
-        estimate = corrected(sites, counting.weights, how.moments)
+        estimate = common_means(counting, sites, how.moments)
         of_clusters = measured(estimate, how.measure)
         of_all = measured(_together(sites, how.moments), how.measure)
         K, known = len(estimate.rows), np.array([sum(site.sums[:, -1].sum() for site in sites)])
@@ -117,6 +130,30 @@ def outcome_rates(counting: Counting, study: Study) -> dict[str, Rates]:
                 m,
             )
     return found
+
+
+def common_means(counting: Counting, sites: list[SiteSums], moments: Moments) -> Estimate:
+    """Return the means that all sites share, as surely as clusters and confusions are known.
+
+    Parameters
+    ----------
+    counting : Counting
+        How sites counted.
+    sites : list of SiteSums
+        What they counted.
+    moments : callable
+        Second moments of the numbers, see `corrected`.
+    """
+    found = corrected(sites, counting.weights, moments)
+    if not found.slopes:
+        return found
+    counters = [site.counter for site in counting.sites]
+    covariance = found.covariance + error_covariance(
+        found.slopes, counters, counting.rows, counting.errors
+    )
+    # A site's own clusters are not quite the common ones. Sites then differ by more than chance.
+    more = max(found.misfit, 1.0) if counting.own_clusters else 1.0
+    return found._replace(covariance=covariance * more)
 
 
 def rates_at_sites(counting: Counting, study: Study) -> dict[str, list[tuple[Rate, ...]]]:

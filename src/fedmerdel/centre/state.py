@@ -18,7 +18,9 @@ from fedmerdel.centre.prior import centre_prior
 from fedmerdel.centre.rounds import UNCUT, RoundState, first_state
 from fedmerdel.centre.standing import LoneCluster
 from fedmerdel.centre.summaries import Summaries, replies_to
+from fedmerdel.inference.cluster_errors import Counter, level_errors
 from fedmerdel.inference.confusion import confusion_of, make_up
+from fedmerdel.inference.information import Mixture
 from fedmerdel.model.broadcast import Broadcast, level_names
 from fedmerdel.model.checks import Checks
 from fedmerdel.model.membership import Membership
@@ -32,7 +34,7 @@ from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.expectations import expectations
 from fedmerdel.sums.merging import LocalClusters, merged_sums
-from fedmerdel.sums.predictive import mean_weights
+from fedmerdel.sums.predictive import mean_levels, mean_weights
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.search import Search
 from fedmerdel.sums.similarity import MergeCriterion
@@ -254,24 +256,25 @@ class FederationState:
         """How the sites counted outcomes and covariates."""
         cluster = np.array([ancestor.cluster for ancestor in self.lineage])
         ends = np.cumsum([summary.n_clusters for summary in self.summaries])
-        rows, weights = (
-            make_up(self.sums, self.prior, len(self.sites)),
-            mean_weights(self.sums, self.prior),
-        )
+        rows = make_up(self.sums, self.prior, len(self.sites))
+        weights = mean_weights(self.sums, self.prior)
         said = rows.said_of(expectations(self.sums, self.row_prior).log_levels)
         sent = None
         if self.asked is not None:
             theta = self.asked.clusters
-            sent = confusion_of(rows.said_of(theta.log_levels), theta.log_weights)
+            counter = Counter(rows.said_of(theta.log_levels), theta.log_weights)
+            sent = confusion_of(*counter), counter
         sites = []
         parts = zip(self.summaries, np.split(cluster, ends[:-1]), self.site_rows, strict=True)
         for summary, home, own in parts:
             if sent is not None and replies_to(summary, self.asked):
-                sites.append(CountedSite(summary, home, np.arange(len(home)), sent))
+                sites.append(CountedSite(summary, home, np.arange(len(home)), *sent))
                 continue
-            log_weights = np.log((weights + own) / (1.0 + own.sum()))
-            sites.append(CountedSite(summary, home, home, confusion_of(said, log_weights)))
-        return Counting(tuple(sites), weights)
+            counter = Counter(said, np.log((weights + own) / (1.0 + own.sum())))
+            sites.append(CountedSite(summary, home, home, confusion_of(*counter), counter))
+        mixture = Mixture(weights, mean_levels(self.sums, self.prior), self.prior.offsets)
+        errors = level_errors(rows, said, mixture, float(self.sums.T.sum()))
+        return Counting(tuple(sites), weights, rows, errors, self.asked is None)
 
     @cached_property
     def checks(self) -> Checks | None:

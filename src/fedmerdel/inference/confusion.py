@@ -19,10 +19,13 @@ from fedmerdel.sums.predictive import draw
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
-LEAST_DRAWN, MOST_DRAWN, DRAWN = 8_000, 20_000, 1_000
-"""Rows to draw: this many of each cluster, but in all no fewer and hardly more than these."""
+LEAST_DRAWN, MOST_DRAWN = 8_000, 80_000
+"""Rows to draw, at least and at most: what is left to chance in D is small beside real rows."""
 
-AT_SITES = 400_000
+ENTRIES = 6_000_000
+"""Entries of all rows drawn, at most: memory. Where variables are many, rows are sure anyway."""
+
+AT_SITES = 2_000_000
 """Rows given to clusters at all sites together, at most, where there are many sites."""
 
 
@@ -88,8 +91,8 @@ def make_up(stats: Sums, prior: Prior, n_sites: int) -> MadeUp:
     """
     rng = np.random.default_rng(0)
     K, offsets = stats.n_clusters, prior.offsets
-    most = min(MOST_DRAWN, AT_SITES / n_sites)
-    each = int(np.clip(DRAWN, min(LEAST_DRAWN, most) / K, max(most / K, 100)))
+    by_size = np.clip(ENTRIES / (len(offsets) - 1), LEAST_DRAWN, MOST_DRAWN)
+    each = int(max(min(by_size, AT_SITES / n_sites) / K, 100))
     observed = sum_levels(stats.S, offsets) / np.maximum(stats.T, 1e-300)[:, None]
     found = []
     for k in range(K):

@@ -72,11 +72,18 @@ class Estimate(NamedTuple):
         Of these, number by number: the clusters of the first, then those of the second.
     rows : float64 array (K,)
         True rows of each cluster whose numbers are known.
+    slopes : tuple of float64 arrays (K, G, K * Q)
+        Of each site: how the means change with the share ``D_gk`` of its confusion.
+    misfit : float
+        How far the sums of the sites are from what the means make of them: a chi-squared
+        statistic over its degrees of freedom, about 1 if confusions are right; 1 if none is left.
     """
 
     mean: FloatArray
     covariance: FloatArray
     rows: FloatArray
+    slopes: tuple[FloatArray, ...] = ()
+    misfit: float = 1.0
 
 
 def effective_rows(share: FloatArray, variance: FloatArray, rows: FloatArray) -> FloatArray:
@@ -140,7 +147,16 @@ def corrected(sites: list[SiteSums], weights: FloatArray, moments: Moments = of_
         if np.abs(mean - before).max() < SETTLED:
             break
     covariance = np.asarray(np.linalg.pinv(information, hermitian=True), dtype=np.float64)
-    return Estimate(mean, covariance, np.sum(rows, axis=0))
+    slopes = tuple(-part.by_confusion @ covariance for part in parts)
+    return Estimate(mean, covariance, np.sum(rows, axis=0), slopes, _misfit(parts, mean))
+
+
+def _misfit(parts: list[_Linear], mean: FloatArray) -> float:
+    """Return the chi-squared statistic of the sums over its degrees of freedom."""
+    # Each site has its own rows to fit, as many as clusters; the prior of them adds as many lines.
+    left = sum(len(part.seen) - 2 * len(mean) for part in parts) - mean.size
+    apart = sum(float(np.sum((part.seen - part.means @ mean.T.ravel()) ** 2)) for part in parts)
+    return apart / left if left > 0 else 1.0
 
 
 def _inside(mean: FloatArray) -> FloatArray:
@@ -166,6 +182,7 @@ class _Linear(NamedTuple):
     seen: FloatArray
     back: FloatArray
     left: FloatArray
+    by_confusion: FloatArray
 
     def rows(self, mean: FloatArray) -> FloatArray:
         """Return the rows of each cluster that these means leave most probable."""
@@ -199,4 +216,8 @@ def _linear(
     # Residuals of the profile: (I - B H B') applied symmetrically, prior rows included.
     root = np.concatenate([A + B @ back, np.sqrt(prior)[:, None] * back])
     rest = np.concatenate([y - B @ left, np.sqrt(prior) * (expected - left)])
-    return _Linear(root, rest, back, left)
+    # A higher D_gk makes more be expected of line g: as if less had been seen there.
+    pull = ((A + B @ back).T @ white).reshape(K * Q, Q + 1, G)
+    expected_each = np.column_stack([mean, np.ones(K)]) * N[:, None]
+    by_confusion = np.einsum("aqg,kq->kga", pull, expected_each)
+    return _Linear(root, rest, back, left, by_confusion)
