@@ -38,7 +38,7 @@ OUTCOMES = (
     Outcome("grade", levels=("low", "middle", "high")),
     Outcome("pressure", range=(0.0, 110.0)),
     Outcome("years", event="stroke", ends=ENDS),
-    Outcome("fell", strata=("age",)),
+    Outcome("fell", strata=(Variable("age", ("young", "old"), "text"),)),
 )
 KINDS = {"grade": "levels", "pressure": "a mean", "stroke": "time to an event", "fell": "in strata"}
 
@@ -92,7 +92,6 @@ def _one(seed: int, policy: str) -> dict[str, Floats] | None:
         Codebook(tuple(Variable(name, ("0", "1"), "integer") for name in made.X.columns)),
         policy=policy_named(policy),
         outcomes=OUTCOMES,
-        covariates=(Variable("age", ("young", "old"), "text"),),
     )
     model = _merged(study, table)
     at = matched_clusters(assign(model, made.X).labels, made, model.n_clusters)

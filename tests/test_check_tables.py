@@ -314,7 +314,8 @@ def test_the_report_says_whether_it_can_be_trusted(policy: str) -> None:
         section = parsed(text).one(id="trust")
         assert checks.verdict in section.text
         assert ("at most" in section.text) == (policy != "none")
-        pairs, posterior = section.tables()
+        worth, pairs, posterior = section.tables()
+        assert len(worth) == 1 + federation.n_clusters
         assert [line[:2] for line in pairs[1:]] == [[p.first, p.second] for p in checks.pairs[:10]]
         assert len(posterior) == 1 + federation.n_clusters
         numbers, sure = section.all("svg", "compared")

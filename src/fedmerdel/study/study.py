@@ -382,7 +382,7 @@ class Study:
         Proposition 8 is of the cells of one table. Two tables of different columns have nothing
         but the clusters' rows in common.
         """
-        if self.policy.threshold == 0 and self.policy.rounding <= 1:
+        if self.policy.smallest <= 1:  # nothing is hidden
             return
         told = [{name} for name in self.codebook.names]
         told += [{*each.columns, *(v.name for v in each.strata)} for each in self.outcomes]
