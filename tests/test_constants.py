@@ -113,7 +113,7 @@ REASONS = {
     "inference.corrected.OPEN": "a weak prior: test_outcome_rates.py, against the closed form",
     **{
         f"inference.confusion.{name}": "rows drawn: test_outcome_rates.py, against all rows"
-        for name in ("LEAST_DRAWN", "MOST_DRAWN", "AT_SITES")
+        for name in ("LEAST_DRAWN", "MOST_DRAWN", "OFTEN", "AT_SITES")
     },
     "inference.confusion.ENTRIES": "a bound on memory",
     "inference.cluster_errors.MOST_PARAMETERS": "a bound on time: test_cluster_errors.py",

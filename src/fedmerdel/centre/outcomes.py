@@ -148,12 +148,10 @@ def common_means(counting: Counting, sites: list[SiteSums], moments: Moments) ->
     if not found.slopes:
         return found
     counters = [site.counter for site in counting.sites]
-    covariance = found.covariance + error_covariance(
-        found.slopes, counters, counting.rows, counting.errors
-    )
+    errors = error_covariance(found.slopes, counters, counting.rows, counting.errors)
     # A site's own clusters are not quite the common ones. Sites then differ by more than chance.
     more = max(found.misfit, 1.0) if counting.own_clusters else 1.0
-    return found._replace(covariance=covariance * more)
+    return found._replace(covariance=found.covariance * more + errors)
 
 
 def rates_at_sites(counting: Counting, study: Study) -> dict[str, list[tuple[Rate, ...]]]:

@@ -22,6 +22,9 @@ from fedmerdel.sums.sums import Sums
 LEAST_DRAWN, MOST_DRAWN = 8_000, 80_000
 """Rows to draw, at least and at most: what is left to chance in D is small beside real rows."""
 
+OFTEN = 10
+"""Rows to draw for each real one, between these: few rows are not worth many."""
+
 ENTRIES = 6_000_000
 """Entries of all rows drawn, at most: memory. Where variables are many, rows are sure anyway."""
 
@@ -91,7 +94,8 @@ def make_up(stats: Sums, prior: Prior, n_sites: int) -> MadeUp:
     """
     rng = np.random.default_rng(0)
     K, offsets = stats.n_clusters, prior.offsets
-    by_size = np.clip(ENTRIES / (len(offsets) - 1), LEAST_DRAWN, MOST_DRAWN)
+    wanted = min(OFTEN * float(stats.T.sum()), ENTRIES / (len(offsets) - 1))
+    by_size = np.clip(wanted, LEAST_DRAWN, MOST_DRAWN)
     each = int(max(min(by_size, AT_SITES / n_sites) / K, 100))
     observed = sum_levels(stats.S, offsets) / np.maximum(stats.T, 1e-300)[:, None]
     found = []
