@@ -266,6 +266,8 @@ def test_sure_clusters_have_the_rates_of_their_pooled_rows(federation: Federatio
             close = pytest.approx(value, abs=2e-4 if rate.range is None else 5e-3)
             assert rate.share == close if exact else rate.low <= value <= rate.high, name
             assert rate.low < rate.share < rate.high
+            assert rate.counted == pytest.approx(rate.share, rel=0.1, abs=0.02)  # rows are sure
+        assert federation.outcomes[name].fits
     assert model.outcome_test("smoking").df == 4
     assert model.outcome_test("days").df == 4
     assert model.outcome_test("stay").p_value < 1e-9
@@ -288,6 +290,32 @@ def test_a_model_keeps_them(federation: Federation, tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text()
     assert "clusters standardised by sex" in page
     assert "mean of all rows" in page
+
+
+def test_an_outcome_in_which_sites_differ_is_marked(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 2, 4000)
+    levels = np.where(z[:, None] == 0, 0.3, 0.7)
+    rows = pd.DataFrame((rng.random((4000, 6)) < levels).astype(int)).add_prefix("v")
+    study = made_study(np.full(6, 2), outcomes=("fine", "odd"), max_clusters=2, rounds=3)
+    rows["fine"] = (rng.random(4000) < np.where(z == 0, 0.1, 0.4)).astype(int)
+    rows["odd"] = (rng.random(4000) < np.where(np.arange(4000) % 2, 0.5, 0.2)).astype(int)
+    found = merge_sites(study, [fit_site(study, rows[b::2], f"s{b}") for b in range(2)])
+    assert found.n_clusters == 2
+    assert found.model.unexplained == ("odd",)
+    assert found.outcomes["odd"].misfit > 3 > found.outcomes["fine"].misfit
+    low, high = sorted(found.model.outcome_rates("fine"), key=lambda rate: rate.share)
+    assert low.share < low.counted < high.counted < high.share  # counted, they are too much alike
+    found.model.save(tmp_path / "model")
+    again = GlobalModel.load(tmp_path / "model")
+    assert again.unexplained == ("odd",)
+    assert again.outcome_rates("fine") == found.model.outcome_rates("fine")
+    again.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert (
+        page.count("sites differ in it by more than chance") == 2
+    )  # beside it, and in the methods
+    assert f"counted {100 * low.counted:.1f} %" in page
 
 
 # The study's words.

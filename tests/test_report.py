@@ -143,7 +143,8 @@ def test_the_card_of_each_cluster(shown: Shown) -> None:
             told = [p.text for p in card.all("p", "outcome")]
             overall = {name: rates.overall for name, rates in federation.outcomes.items()}
             assert told == [
-                f"{name} {percent(rate.share)} ({percent(rate.low)} to {percent(rate.high)}); "
+                f"{name} {percent(rate.share)} ({percent(rate.low)} to {percent(rate.high)}), "
+                f"counted {percent(rate.counted)}; "
                 f"all rows {percent(overall[name].share)} "
                 f"({percent(overall[name].low)} to {percent(overall[name].high)})"
                 for name, rate in cluster.outcomes.items()

@@ -428,7 +428,7 @@ def test_rates_at_sites_are_those_of_each_site_alone(policy: str) -> None:
                 assert (rate.low, rate.high) == pytest.approx(wanted)
         assert np.isnan([[rate.share for rate in line] for line in at_sites[name]]).any()
         assert repr(federation.outcomes[name]) == repr(federation.model.outcomes[name])
-        of_clusters, of_all, covariance, _ = federation.outcomes[name]
+        of_clusters, of_all, covariance, *_ = federation.outcomes[name]
         together = common_means(counting, sites, of_cells)
         np.testing.assert_allclose([rate.share for rate in of_clusters], together.mean[:, 0])
         np.testing.assert_allclose(covariance, together.covariance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -122,14 +123,26 @@ def outcome_rates(counting: Counting, study: Study) -> dict[str, Rates]:
         of_all = measured(_together(sites, how.moments), how.measure)
         K, known = len(estimate.rows), np.array([sum(site.sums[:, -1].sum() for site in sites)])
         covariance = of_clusters.covariance * how.width**2
+        counted = how.measure(_counted(counting, outcome.name)).T
         for m, name in enumerate(outcome.measures):
             found[name] = Rates(
-                how.rates(of_clusters, m, estimate.rows),
+                how.rates(of_clusters, m, estimate.rows, counted[m]),
                 how.rates(of_all, m, known)[0],
                 covariance[m * K : (m + 1) * K],
                 m,
+                estimate.misfit,
             )
     return found
+
+
+def _counted(counting: Counting, name: str) -> FloatArray:
+    """Return the shares of cells (K, C) as counted, without a correction; nan of no rows."""
+    each = [cells[:, :-1] for cells, _ in site_cells(counting, name)]
+    sums = np.zeros((len(counting.weights), each[0].shape[1]))
+    for site, cells in zip(counting.sites, each, strict=True):
+        np.add.at(sums, site.home, cells)
+    total = sums.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(total > 0, sums / np.maximum(total, 1e-300), np.nan))
 
 
 def common_means(counting: Counting, sites: list[SiteSums], moments: Moments) -> Estimate:
@@ -238,8 +251,18 @@ class _How(NamedTuple):
         """What a measure of 1 stands for."""
         return 1.0 if self.range is None else self.range[1] - self.range[0]
 
-    def rates(self, found: Measures, m: int, rows: FloatArray) -> tuple[Rate, ...]:
-        """Return a measure of each cluster with its interval."""
+    def rates(
+        self, found: Measures, m: int, rows: FloatArray, counted: FloatArray | None = None
+    ) -> tuple[Rate, ...]:
+        """Return a measure of each cluster with its interval, and as it was counted if known."""
+        each = self._corrected(found, m, rows)
+        if counted is None:
+            return each
+        low = 0.0 if self.range is None else self.range[0]
+        shown = low + np.clip(counted, 0.0, 1.0) * self.width
+        return tuple(replace(r, counted=c) for r, c in zip(each, shown.tolist(), strict=True))
+
+    def _corrected(self, found: Measures, m: int, rows: FloatArray) -> tuple[Rate, ...]:
         value, variance = found.values[m], found.variance[m]
         if self.range is None:
             share = np.clip(value, 0.0, 1.0)

@@ -13,7 +13,7 @@ from fedmerdel.inference.transport import Measured
 from fedmerdel.model.describe import Cluster
 from fedmerdel.model.guides import guide_rates, guides_note
 from fedmerdel.model.names import plain_name
-from fedmerdel.model.rates import Rate
+from fedmerdel.model.rates import UNEXPLAINED, Rate
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.review import Review
@@ -171,6 +171,8 @@ def show_clusters(model: ModelState, clusters: Sequence[Cluster]) -> None:
         rates = {f"{name} (guide)": each.clusters for name, each in guides.items()}
         _show_cluster(cluster, model.study, {name: r[cluster.number] for name, r in rates.items()})
     screen.print("\nmore of: share of the cluster's rows, and how many times that of all rows")
+    for outcome in model.unexplained:
+        screen.print(f"{outcome}: {UNEXPLAINED}")
     note = guides_note(model)
     if note is not None:
         screen.print(note)
@@ -239,6 +241,7 @@ def _show_cluster(cluster: Cluster, study: Study, guides: Mapping[str, Rate]) ->
         **{
             name: f"{rate.text(rate.share)} (95 % interval {rate.text(rate.low)} to "
             f"{rate.text(rate.high)})"
+            + ("" if isnan(rate.counted) else f"; counted {rate.text(rate.counted)}")
             for name, rate in (*cluster.outcomes.items(), *guides.items())
         },
         **{

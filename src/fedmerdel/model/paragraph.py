@@ -13,6 +13,7 @@ import numpy as np
 
 from fedmerdel.inference.check_counts import SURE
 from fedmerdel.model.certainty import Certainty
+from fedmerdel.model.rates import UNEXPLAINED
 from fedmerdel.model.state import ModelState
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.study.guide import no_validation
@@ -183,9 +184,11 @@ def _outcomes(model: ModelState) -> Iterator[str]:
     yield (
         f"Outcomes ({names}) were not used to find the clusters. Their rates are corrected for "
         "rows taken for rows of another cluster (Bolck, Croon and Hagenaars, 2004), by how the "
-        "model confuses rows that it makes up, with 95 % intervals that allow for this"
-        f"{widened}. The intervals take the clusters as known."
+        "model confuses rows that it makes up, with 95 % intervals that allow for this, for levels "
+        f"that are estimates{widened}."
     )
+    if model.unexplained:
+        yield f"Of {', '.join(model.unexplained)}, {UNEXPLAINED}"
     for outcome in model.study.outcomes:
         if outcome.strata:
             strata = ", ".join(variable.name for variable in outcome.strata)

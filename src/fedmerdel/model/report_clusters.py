@@ -7,6 +7,7 @@ from typing import Any
 from fedmerdel.model.describe import Cluster
 from fedmerdel.model.membership import Effect, Term
 from fedmerdel.model.pixels import cluster_images
+from fedmerdel.model.rates import UNEXPLAINED
 from fedmerdel.model.state import ModelState
 from fedmerdel.report.charts import intervals
 from fedmerdel.report.picture import picture
@@ -86,13 +87,15 @@ def outcomes(model: ModelState, clusters: tuple[Cluster, ...]) -> list[dict[str,
     """Return a chart of each outcome: its rate in every cluster."""
     texts = [model.name(cluster.number) for cluster in clusters]
     found = []
-    for name, (each, overall, *_) in model.outcomes.items():
+    for name, rates in model.outcomes.items():
+        each, overall = rates.clusters, rates.overall
         sizes = [cluster.rows for cluster in clusters]
         places = [rate.on_axis for rate in each]
         ends = overall.tick, overall.said
         chart = intervals(texts, places, overall.on_axis[0], sizes, *ends)
         strata = [variable.name for variable in model.study.measures[name].strata]
         found.append({"name": name, "chart": chart, "overall": overall, "strata": strata})
+        found[-1]["unexplained"] = UNEXPLAINED if name in model.unexplained else ""
     return found
 
 

@@ -57,6 +57,11 @@ class ModelState:
         """Every level in every cluster, as it is shown: nan where it was not measured."""
         return profile(self.sums, self.prior)
 
+    @property
+    def unexplained(self) -> tuple[str, ...]:
+        """Outcomes whose corrected rates do not fit what sites counted; see `Rates.misfit`."""
+        return tuple(name for name, rates in self.outcomes.items() if not rates.fits)
+
     def name(self, k: int) -> str:
         """Return the name of a cluster; "cluster 3" if that has none."""
         return name_of(self.names, self.n_clusters, k)
