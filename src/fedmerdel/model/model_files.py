@@ -38,6 +38,9 @@ ENTROPY = "(entropy)"
 MOST_CLUSTERS = 10_000
 """No model comes near; a file that tells of more is damaged."""
 
+MOST = 1_000_000
+"""Sites, or rounds, that a model may tell of: some numbers grow with them."""
+
 
 def model_sheets(model: ModelState) -> Files:
     """Return the sheets of a model, its study, and its names if it has any."""
@@ -161,8 +164,8 @@ def _check(study: Study, sums: Sums, prior: Prior, fields: dict[str, Any]) -> No
         prior.is_possible
         and 1 <= K <= prior.n_components
         and all(((each >= 0) & (each <= 1)).all() for each in fields["site_shares"].values())
-        and fields["n_sites"] >= 1
-        and fields["n_rounds"] >= 0
+        and 1 <= fields["n_sites"] <= MOST
+        and 0 <= fields["n_rounds"] <= MOST
         and all(shape == (K,) for shape in shapes)
         and chosen.shape == (P,)
         and ((chosen >= 0) & (chosen <= 1)).all()

@@ -21,6 +21,9 @@ SMALLEST = 1e-9
 LARGEST = 1e9
 """The largest: above, counts are lost in it."""
 
+MOST_TOGETHER = 1_000_000
+"""Components of a prior, of all sites together: arrays may have one number for each."""
+
 ROUNDING = 1e-9
 """What a share may be above 1."""
 
@@ -105,7 +108,7 @@ class Prior(NamedTuple):
                 return False
         return (
             SMALLEST <= self.alpha <= LARGEST
-            and self.n_components >= 1
+            and 1 <= self.n_components <= MOST_TOGETHER
             and bool(np.isfinite(self.constant))
             and (self.floor is None or 0.0 < self.floor <= 1.0)
         )
