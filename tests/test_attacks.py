@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import linprog
 
 from fedmerdel import (
     Account,
@@ -19,6 +20,7 @@ from fedmerdel import (
     Codebook,
     DataError,
     Outcome,
+    Policy,
     Sums,
     Validation,
     Variable,
@@ -29,6 +31,8 @@ from fedmerdel import (
     validate_site,
 )
 from fedmerdel.release.cells import all_cells
+from fedmerdel.release.mechanism import People
+from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.site.check import check_site
 from fedmerdel.sums.expectations import Expectations
 from tests.site_tables import CODEBOOK, frame_of, level_numbers, study
@@ -283,3 +287,68 @@ def test_two_tables_of_one_column_could_be_subtracted() -> None:
     with pytest.raises(DataError, match="column 'a' would be counted in two tables"):
         study(**alone, outcomes=variable)
     assert study(policy=policy_named("none"), **both).tables  # nothing is hidden there
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_number_of_few_values_does_not_count_people(name: str) -> None:
+    """Attack: of a number that is 0, 1 or 2, low less half of middle were the people at 0.
+
+    Cells of parts are no groups, so each was large enough; but solved for the groups they told
+    that three people had never fallen. A range of width 2 does it with any whole number.
+    """
+    agreed = study(
+        policy=policy_named(name), max_clusters=1, outcomes=(Outcome("falls", range=(0, 2)),)
+    )
+    smallest = agreed.policy.smallest
+    for few in range(1, smallest):
+        table = frame_of(level_numbers(143, 3))
+        table["falls"] = [0] * few + [1] * 40 + [2] * (103 - few)
+        low, middle, _ = fit_site(agreed, table, "york").sums.outcomes["falls"][0]
+        assert low % smallest == middle % smallest == 0
+        # A cell is known to half a step either way: so is low less half of middle, and more.
+        away = smallest / 2 * (1 + 1 / 2)
+        least, most = low - middle / 2 - away, low - middle / 2 + away
+        assert least < few < most
+        assert least <= 0 or most >= smallest
+
+
+def proven_small(values: np.ndarray, people: np.ndarray, policy: Policy, parts: bool) -> np.ndarray:
+    """Whether a reader who knows the values of a number knows each small group to be one."""
+    cells = np.array([(1 - values) ** 2, 2 * values * (1 - values), values**2])
+    T, nothing = np.array([people.sum()]), np.zeros((1, 0))
+    sums = Sums(T, nothing, np.zeros(1), np.zeros((1, 1)), {"y": (cells @ people)[None]})
+    behind = sums._replace(outcomes={"y": np.append((cells >= 0.1) @ people, 0.0)[None]})
+    counted = People(behind, T, sums, behind, frozenset({"y"} if parts else ()))
+    found = mechanism_for(policy).protect(sums, lambda: counted, np.array([0])).sums
+    told, half = found.outcomes["y"][0], (policy.smallest if parts else policy.step) / 2
+    known = [(np.ones_like(values), found.T[0] - policy.step / 2, found.T[0] + policy.step / 2)]
+    for at in np.flatnonzero(told):
+        if at != told.argmax():  # which has what the others lose
+            raised = not parts and told[at] == policy.smallest
+            least = policy.threshold if raised else told[at] - half
+            known.append((cells[at], least, told[at] + half))
+    lines = np.array([sign * line for line, _, _ in known for sign in (1, -1)])
+    limits = [sign * end for _, low, high in known for sign, end in ((1, high), (-1, low))]
+    proven = []
+    for group in np.flatnonzero((people > 0) & (people < policy.smallest)):
+        asked = np.eye(len(values))[group]
+        least, most = (linprog(sign * asked, lines, limits).fun for sign in (1, -1))
+        if least is not None:
+            proven.append(least > 1e-6 and -most < policy.smallest - 1e-6)
+    return np.array(proven)
+
+
+def test_hardly_ever_do_cells_of_parts_prove_a_small_group() -> None:
+    """Steps of the smallest count hide the people at each value; those of the policy do not."""
+    proven: dict[bool, list[bool]] = {True: [], False: []}
+    for seed in range(250):
+        rng = np.random.default_rng(seed)
+        policy = policy_named(POLICIES[seed % 3])
+        values = rng.choice(np.arange(5), 3, replace=False) / 4
+        people = rng.choice([1.0, 3.0, 5.0, 12.0, 26.0, 40.0, 90.0], 3)
+        if people.sum() > 2 * policy.smallest:
+            for parts, found in proven.items():
+                found.extend(proven_small(values, people, policy, parts))
+    assert len(proven[True]) > 150
+    assert np.mean(proven[False]) > 0.03
+    assert np.mean(proven[True]) < 0.01

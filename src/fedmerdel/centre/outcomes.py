@@ -116,7 +116,7 @@ def outcome_rates(counting: Counting, study: Study) -> dict[str, Rates]:
     """Return each measure of each outcome in each cluster and among all, from all sites."""
     found: dict[str, Rates] = {}
     for outcome in study.outcomes:
-        sites = site_sums(counting, outcome.name)
+        sites = site_sums(counting, outcome.name, parts=outcome.name in study.parts)
         how = _How.of(outcome, len(study.tables[outcome.name]), sites)
         estimate = common_means(counting, sites, how.moments)
         of_clusters = measured(estimate, how.measure)
@@ -189,23 +189,26 @@ def site_tests(counting: Counting, study: Study, name: str) -> tuple[SiteTest, .
     )
 
 
-def site_sums(counting: Counting, name: str) -> list[SiteSums]:
+def site_sums(counting: Counting, name: str, *, parts: bool = False) -> list[SiteSums]:
     """Return what each site counted of an outcome, with what its hidden counts stand for.
 
     Of each cell but the first; last the rows of which it is known.
     """
     found = []
-    for site, parts in zip(counting.sites, site_cells(counting, name), strict=True):
-        shape = (len(site.confusion.mean), parts[0].shape[1] - 1)
+    tables = site_cells(counting, name, parts=parts)
+    for site, table in zip(counting.sites, tables, strict=True):
+        shape = (len(site.confusion.mean), table[0].shape[1] - 1)
         sums, variance = np.zeros(shape), np.zeros(shape)
-        for into, part in zip((sums, variance), parts, strict=True):
+        for into, part in zip((sums, variance), table, strict=True):
             known = part[:, :-1].sum(axis=1)
             np.add.at(into, site.place, np.column_stack([part[:, 1:-1], known]))
         found.append(SiteSums(site.confusion, sums, variance))
     return found
 
 
-def site_cells(counting: Counting, name: str) -> list[tuple[FloatArray, FloatArray]]:
+def site_cells(
+    counting: Counting, name: str, *, parts: bool = False
+) -> list[tuple[FloatArray, FloatArray]]:
     """Return the rows in each cell, hidden ones filled in, and the variance that this leaves.
 
     In each cluster that a site sent; the last cell is of rows of which nothing is known.
@@ -222,7 +225,7 @@ def site_cells(counting: Counting, name: str) -> list[tuple[FloatArray, FloatArr
             for site, own in zip(counting.sites, told, strict=True)
         ]
     return [
-        (own, site.summary.mechanism.variance(first, site.summary.rest))
+        (own, site.summary.mechanism.variance(first, site.summary.rest, parts=parts))
         for site, own, first in zip(counting.sites, cells, told, strict=True)
     ]
 
@@ -324,7 +327,7 @@ def _at_each(
     counting: Counting, study: Study, outcome: Outcome
 ) -> list[tuple[_How, Measures, FloatArray]]:
     """Return the measures at each site, and its rows in each cluster."""
-    sites = site_sums(counting, outcome.name)
+    sites = site_sums(counting, outcome.name, parts=outcome.name in study.parts)
     how = _How.of(outcome, len(study.tables[outcome.name]), sites)
     found = []
     for site in sites:

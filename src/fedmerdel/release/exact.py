@@ -66,7 +66,7 @@ class Exact(Mechanism):
         """Return the cells, of which all is known."""
         return cells, np.zeros_like(cells)
 
-    def variance(self, cells: FloatArray, rest: int | None) -> FloatArray:
+    def variance(self, cells: FloatArray, rest: int | None, *, parts: bool = False) -> FloatArray:
         """Return that there is none."""
         return np.zeros_like(cells)
 

@@ -37,12 +37,15 @@ class People(NamedTuple):
     rows, everyone : Sums
         All of the site as one cluster: with weights, and with each row counted whole, as in
         `behind`. They depend on the table alone.
+    parts : frozenset of str
+        Outcomes of which a row is in several cells, by parts: numbers.
     """
 
     behind: Sums
     own: FloatArray
     rows: Sums
     everyone: Sums
+    parts: frozenset[str] = frozenset()
 
 
 class Released(NamedTuple):
@@ -207,13 +210,15 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def variance(self, cells: FloatArray, rest: int | None) -> FloatArray:
+    def variance(self, cells: FloatArray, rest: int | None, *, parts: bool = False) -> FloatArray:
         """Return the variance that protection adds to each of the clusters' cells, as a rule.
 
         Parameters
         ----------
         cells, rest
             As of `possible`, which says how far it may be at worst.
+        parts : bool
+            Whether rows are in several cells, by parts.
         """
 
     @abstractmethod

@@ -79,7 +79,9 @@ class Thresholds(Mechanism):
         T = cluster_rows(sums.T, told, rest, float(total[0]), policy)
 
         def table(
-            part: Callable[[Sums], FloatArray], in_people: Callable[[Sums], FloatArray]
+            part: Callable[[Sums], FloatArray],
+            in_people: Callable[[Sums], FloatArray],
+            policy: Policy = policy,
         ) -> FloatArray | None:
             totals = protect_cells(part(people.rows), in_people(people.everyone), total, policy)[0]
             return protect_table(part(sums), in_people(behind), T, totals, rest, policy)
@@ -101,9 +103,10 @@ class Thresholds(Mechanism):
                 return with_missing(each.T, each.outcomes[name])
 
             def in_people(each: Sums, name: str = name) -> FloatArray:
-                return each.outcomes[name]
+                hard = each.outcomes[name]
+                return np.where(hard < policy.least, 0.0, hard)
 
-            cells = table(told_of, in_people)
+            cells = table(told_of, in_people, self._of_parts if name in people.parts else policy)
             if cells is None:
                 return None
             outcomes[name] = cells[:, :-1]
@@ -158,6 +161,17 @@ class Thresholds(Mechanism):
         policy = self.policy
         return Policy(CUSTOM, policy.threshold, policy.smallest, policy.source)
 
+    @property
+    def _of_parts(self) -> Policy:
+        """The policy of cells that rows are in by parts: the nearest step, of as many as are told.
+
+        Whoever knows the few values that a number has can solve its cells for the people at each.
+        Each cell is then known to a step, so that none of them is known to be a small group. A
+        cell of few people is hidden as any other, but one of few parts is not: it would be known
+        to half a step where it is told.
+        """
+        return Policy(CUSTOM, 0, self.policy.smallest, self.policy.source)
+
     def expected(self, released: Released, theta: Expectations, offsets: IntArray) -> Sums:
         """Return the sums with hidden counts filled with what is expected of them."""
         assert released.rest is not None
@@ -209,14 +223,15 @@ class Thresholds(Mechanism):
             policy = replace(policy, rounding=2 * policy.step)  # as it must have been told
         return filled_table(cells, mean, policy)
 
-    def variance(self, cells: FloatArray, rest: int | None) -> FloatArray:
+    def variance(self, cells: FloatArray, rest: int | None, *, parts: bool = False) -> FloatArray:
         """Return that of rounding, and of counts under the smallest where a cell is hidden.
 
         A rounded count is taken to be anywhere within a step, a hidden one anywhere from 0 to the
         smallest; the rest has what the others lose and gain. (That all must add up moves some
         counts further.)
         """
-        width = np.where(cells == 0, float(self.smallest), float(self.policy.step))
+        step = self.smallest if parts else self.policy.step
+        width = np.where(cells == 0, float(self.smallest), float(step))
         found = width**2 / 12.0
         if rest is not None:
             found[rest] = found.sum(axis=0)
@@ -273,5 +288,6 @@ class Thresholds(Mechanism):
             "same in every release. Clusters too small to be told are in it. So that all adds up, "
             f"a count may be told by up to {furthest(self.policy):.0f} rows more or fewer than it "
             "is, and as the smallest where there are fewer, or none. Overlaps are rounded up, and "
-            "column h towards 0, in steps that stand for as many rows as the smallest count."
+            "column h towards 0, in steps that stand for as many rows as the smallest count. So "
+            "are the cells of an outcome that is a number: low, middle and high."
         )

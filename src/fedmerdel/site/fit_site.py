@@ -151,7 +151,7 @@ def release_fit(
     counts = count_outcomes(rows, fitted.theta, outcomes, workers)
     protected = protect(
         fitted.sums._replace(outcomes=counts),
-        cache(lambda: count_people(rows, fitted.theta, outcomes, workers)),
+        cache(lambda: count_people(rows, fitted.theta, outcomes, workers, study.parts)),
         prior,
         study.policy,
         absorbed=absorbed,
@@ -173,7 +173,7 @@ def _absorb(
         T = fitted.sums.T
 
         def people(fitted: LocalFit = fitted) -> People:
-            return count_people(problem.rows, fitted.theta, outcomes, problem.workers)
+            return count_people(problem.rows, fitted.theta, outcomes, problem.workers, study.parts)
 
         small = mechanism.too_small(T, people)
         if not small.any() or len(small) == 1:

@@ -24,7 +24,11 @@ PEOPLE_ROWS = 65_536
 
 
 def count_people(
-    rows: PackedRows, theta: Expectations, outcomes: dict[str, FloatArray], workers: Workers
+    rows: PackedRows,
+    theta: Expectations,
+    outcomes: dict[str, FloatArray],
+    workers: Workers,
+    parts: frozenset[str] = frozenset(),
 ) -> People:
     """Count the people behind each sum: rows that belong to the cluster by a tenth at least.
 
@@ -57,6 +61,7 @@ def count_people(
             {name: _stands_behind(cells) for name, cells in outcomes.items()},
             workers,
         ),
+        parts,
     )
 
 

@@ -117,7 +117,7 @@ def release_reply(
 
     @cache
     def people() -> People:
-        return count_people(rows, theta, outcomes, workers)
+        return count_people(rows, theta, outcomes, workers, study.parts)
 
     checks = study_checks(study, rows, theta, workers)
     protected = protect(sums, people, prior, study.policy, checks=checks)

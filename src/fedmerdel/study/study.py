@@ -253,6 +253,11 @@ class Study:
         return found
 
     @property
+    def parts(self) -> frozenset[str]:
+        """Outcomes of which a row is in several cells, by parts."""
+        return frozenset(each.name for each in self.outcomes if each.kind == "number")
+
+    @property
     def measures(self) -> dict[str, Outcome]:
         """The outcome of each rate or mean that the model tells of a cluster, by its name."""
         return {name: outcome for outcome in self.outcomes for name in outcome.measures}
