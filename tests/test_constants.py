@@ -116,6 +116,7 @@ REASONS = {
         for name in ("LEAST_DRAWN", "MOST_DRAWN", "OFTEN", "AT_SITES")
     },
     "inference.confusion.ENTRIES": "a bound on memory",
+    "sums.prior.MOST_TOGETHER": "a bound on memory",
     "inference.cluster_errors.MOST_PARAMETERS": "a bound on time: test_cluster_errors.py",
     "inference.cluster_errors.PART": SPEED,
     **{
