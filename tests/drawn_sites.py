@@ -35,7 +35,9 @@ class Site(NamedTuple):
 
     @property
     def people(self) -> Callable[[], People]:
-        return everyone(self.hard)
+        # Totals depend on the table alone: not on sums of clusters, which may lack some dust.
+        found = everyone(self.hard)()._replace(rows=self.whole)
+        return lambda: found._replace(everyone=everyone(self.whole)().behind)
 
 
 def too_small(T: np.ndarray, people: np.ndarray, policy: Policy) -> np.ndarray:
