@@ -35,6 +35,7 @@ from fedmerdel.inference.measures import (
 from fedmerdel.site.outcome_rows import site_outcomes
 from fedmerdel.study.outcome import COVARIATES
 from fedmerdel.study.policy import policy_named
+from tests import site_tables
 from tests.drawn import seeds
 from tests.federations import made_study
 from tests.outcome_cells import drawn_confusion
@@ -389,3 +390,43 @@ def test_an_outcome_that_cannot_be_is_refused(options: dict[str, Any], word: str
 def test_covariates_that_cannot_be_are_refused(given: Any, word: str) -> None:
     with pytest.raises((OptionError, DataError), match=word):
         made_study(np.full(8, 3), covariates=given)
+
+
+def merged_with(columns: dict[str, list[float]], outcome: Outcome, policy: str) -> GlobalModel:
+    """The model of three sites of 400 rows with these columns."""
+    agreed = site_tables.study(
+        policy=policy_named(policy), max_clusters=4, outcomes=(outcome,), covariates=()
+    )
+    sites = []
+    for b in range(3):
+        table = site_tables.frame_of(site_tables.level_numbers(400, 10 + b))
+        sites.append(fit_site(agreed, table.assign(**columns), f"s{b}"))
+    return merge_sites(agreed, sites).model
+
+
+def test_nothing_is_told_of_times_that_nobody_was_seen_at() -> None:
+    """All are lost in the first interval: the share with the event by the second was 100 %."""
+    timed = Outcome("t", event="e", ends=(1, 2))
+    model = merged_with({"t": [0.5] * 400, "e": [0] * 400}, timed, "none")
+    assert all(np.isnan(rate.share) for rate in model.outcome_rates("e by 2"))
+    assert np.isnan(model.outcomes["e by 2"].overall.share)
+    assert all(rate.share < 1e-5 for rate in model.outcome_rates("e by 1"))
+    few = merged_with({"t": [0.5] * 380 + [5.0] * 20, "e": [0] * 400}, timed, "none")
+    # None of 60 at risk: Jeffreys' interval ends at 4 %.
+    assert 0.03 < few.outcomes["e by 2"].overall.high < 0.06
+
+
+@pytest.mark.parametrize("outcome", [Outcome("q"), Outcome("q", range=(0, 9))])
+def test_an_outcome_that_no_site_tells_of_has_no_rate(outcome: Outcome) -> None:
+    """Guesses at hidden counts made a rate of 50 %, from 28 to 72 %, where nothing was known."""
+    model = merged_with({"q": [1.0] * 3 + [np.nan] * 397}, outcome, "opensafely")
+    assert all(np.isnan(rate.share) for rate in model.outcome_rates("q"))
+    assert np.isnan(model.outcomes["q"].overall.share)
+
+
+@pytest.mark.parametrize("share", [0, 1])
+def test_the_interval_of_what_nobody_or_everyone_has(share: int) -> None:
+    """Of 1,200 rows without it, the rate of all was said to be from 0 to 99.8 %."""
+    found = merged_with({"q": [share] * 400}, Outcome("q"), "none").outcomes["q"].overall
+    assert found.share == pytest.approx(share)
+    assert found.high - found.low < 0.004

@@ -211,7 +211,8 @@ def site_cells(
 ) -> list[tuple[FloatArray, FloatArray]]:
     """Return the rows in each cell, hidden ones filled in, and the variance that this leaves.
 
-    In each cluster that a site sent; the last cell is of rows of which nothing is known.
+    In each cluster that a site sent; the last cell is of rows of which nothing is known. A site
+    that tells of no other rows counts for nothing: else guesses at what it hides would be a rate.
     """
     told = [
         with_missing(site.summary.sums.T, site.summary.sums.outcomes[name])
@@ -221,13 +222,21 @@ def site_cells(
     for _ in range(2):  # what is known of the clusters comes from the counts of all sites
         shares = _shares(counting, cells, told)
         cells = [
-            _filled(site.summary, own, shares[site.home])
+            _filled(site.summary, own, shares[site.home]) if _tells(own) else own
             for site, own in zip(counting.sites, told, strict=True)
         ]
     return [
-        (own, site.summary.mechanism.variance(first, site.summary.rest, parts=parts))
+        (
+            own,
+            site.summary.mechanism.variance(first, site.summary.rest, parts=parts) * _tells(first),
+        )
         for site, own, first in zip(counting.sites, cells, told, strict=True)
     ]
+
+
+def _tells(told: FloatArray) -> bool:
+    """Whether a site tells of any row of which something is known."""
+    return bool(told[:, :-1].any())
 
 
 class _How(NamedTuple):
@@ -315,8 +324,10 @@ def _together(sites: list[SiteSums], moments: Moments) -> Estimate:
     share = np.clip(sums[:-1] / total, 0.0, 1.0)
     # What is hidden in one cluster is told in another: over clusters, totals are rounded once.
     spread = np.sum([site.variance.min(axis=0) for site in sites], axis=0)
-    second = moments(share[None])[0, :Q, :Q]
-    covariance = (second - np.outer(share, share)) / total
+    # A cell that nobody is in, or everyone, varies as if it were one row: few may be at risk there.
+    near = np.clip(share, min(1 / total, 0.5), max(1 - 1 / total, 0.5))
+    second = moments(near[None])[0, :Q, :Q]
+    covariance = (second - np.outer(near, near)) / total
     rounded = np.diag(spread[:-1]) - np.outer(spread[:-1], share) - np.outer(share, spread[:-1])
     rounded += spread[-1] * np.outer(share, share)
     rounded[np.diag_indices(Q)] = np.maximum(np.diag(rounded), 0.0)

@@ -39,6 +39,9 @@ EDGE = 1e-3
 SINGULAR = 1e-6
 """Share of the largest variance that is added to all: shares sum to 1, so some sums hardly vary."""
 
+SURE = 1e-24
+"""Least variance of a share: one that nobody has, or everyone, may seem to have none."""
+
 OPEN = 1.0
 """Standard deviation, as a share of it, of a site's rows of a cluster about what all sites have."""
 
@@ -92,9 +95,10 @@ def effective_rows(share: FloatArray, variance: FloatArray, rows: FloatArray) ->
     A share nearer to 0 or 1 than its standard deviation is taken to be as far; and they are no
     more rows than there are.
     """
+    variance = np.maximum(variance, SURE)
     apart = np.minimum(np.sqrt(variance), 0.5)
-    near = np.clip(share, apart, 1 - apart)
-    return np.asarray(np.minimum(near * (1 - near) / np.maximum(variance, 1e-300), rows))
+    spread = np.maximum(share * (1 - share), apart * (1 - apart))
+    return np.asarray(np.minimum(spread / variance, rows))
 
 
 Moments = Callable[[FloatArray], FloatArray]

@@ -74,8 +74,11 @@ def by_each_end(cells: FloatArray) -> FloatArray:
     gone = np.maximum(event + lost, 1e-12)
     at_risk = cells.sum(axis=-1, keepdims=True) - np.cumsum(event + lost, axis=-1) + event + lost
     left = np.clip(1.0 - gone / np.maximum(at_risk, 1e-9), 1e-9, 1.0)
-    without = left ** np.clip(event / gone, 0.0, 1.0)
-    return np.asarray(1.0 - np.cumprod(without, axis=-1))
+    without = np.cumprod(left ** np.clip(event / gone, 0.0, 1.0), axis=-1)
+    # Where all were lost before, nobody was there to have the event or not.
+    before = np.concatenate([np.ones_like(without[..., :1]), without[..., :-1]], axis=-1)
+    unseen = (at_risk < STEP) & (before > STEP)
+    return np.asarray(1.0 - np.where(np.cumsum(unseen, axis=-1) > 0, np.nan, without))
 
 
 def standardised(measure: Measure, all_rows: FloatArray) -> Measure:
@@ -96,6 +99,7 @@ def standardised(measure: Measure, all_rows: FloatArray) -> Measure:
         usual = all_rows / np.maximum(weights, 1e-300)[:, None]
         strata = strata + lack[..., None] * usual
         each = measure(strata / np.maximum(strata.sum(axis=-1, keepdims=True), 1e-300))
+        each = np.where(weights[:, None] > 0, each, 0.0)
         return np.asarray(np.einsum("g,...gm->...m", weights, each) / weights.sum())
 
     return found
@@ -116,7 +120,10 @@ def measured(estimate: Estimate, measure: Measure) -> Measures:
     J = np.empty((K, values.shape[1], Q))
     for q in range(Q):
         apart = STEP * np.eye(Q)[q]
-        J[:, :, q] = (measure(_whole(mean + apart)) - measure(_whole(mean - apart))) / (2 * STEP)
+        above = (measure(_whole(mean + apart)) - values) / STEP
+        below = (values - measure(_whole(mean - apart))) / STEP
+        # Of an empty cell a measure may not change with still fewer rows: the other side does.
+        J[:, :, q] = np.where(np.abs(above) > np.abs(below), above, below)
     covariance = estimate.covariance.reshape(Q, K, Q, K)
     J = np.where(np.isfinite(J), J, 0.0)  # where nothing is known
     found = np.einsum("kmq,qkrl,lnr->mknl", J, covariance, J, optimize=True)
