@@ -138,7 +138,7 @@ def outcome(case: Case) -> Outcome:
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             status = INTERNAL
-            detail = f"{type(error).__name__}: {str(error)[:200]} ({where.filename}:{where.lineno})"
+            detail = f"{type(error).__name__}: {str(error)[:200]} ({Path(where.filename).name}:{where.lineno})"
     sys.unraisablehook = hook
     if unraised:
         status, detail = INTERNAL, f"ignored: {unraised[0]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from math import isnan
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from scipy.stats import beta
 
 from fedmerdel import Federation, GlobalModel, merge_sites
+from fedmerdel.bundles import pack
 from fedmerdel.errors import FileError
 from tests.federations import binary, made_study, summary_of
 from tests.outcome_cells import yes_no
@@ -65,3 +67,15 @@ def test_the_bound_of_a_folder_agrees_but_for_rounding(
     else:
         with pytest.raises(FileError, match="damaged or was changed"):
             Federation.load(tmp_path / "centre")
+
+
+@pytest.mark.parametrize("number", [10**7, 2**53, 10**30])
+@pytest.mark.parametrize("field", ["n_sites", "n_rounds", "n_components"])
+def test_more_sites_or_components_than_can_be_are_refused(field: str, number: int) -> None:
+    """Attack: arrays and variances grow with them, so that a small file fills the memory."""
+    files = made().model.to_files()
+    text = files["model.json"].decode()
+    changed = re.sub(rf'"{field}": \d+', f'"{field}": {number}', text)
+    assert changed != text
+    with pytest.raises(FileError, match=r"model\.json"):
+        GlobalModel.from_bytes(pack({**files, "model.json": changed.encode()}))
