@@ -138,7 +138,8 @@ def outcome(case: Case) -> Outcome:
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             status = INTERNAL
-            detail = f"{type(error).__name__}: {str(error)[:200]} ({Path(where.filename).name}:{where.lineno})"
+            line = f"{Path(where.filename).name}:{where.lineno}"
+            detail = f"{type(error).__name__}: {str(error)[:200]} ({line})"
     sys.unraisablehook = hook
     if unraised:
         status, detail = INTERNAL, f"ignored: {unraised[0]}"

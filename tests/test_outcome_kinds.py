@@ -376,6 +376,12 @@ def test_an_outcome_that_cannot_be_is_refused(options: dict[str, Any], word: str
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("field", ["row_id", "weight"])
+def test_who_a_row_is_cuts_no_table(field: str) -> None:
+    with pytest.raises(DataError, match="is a stratum too"):
+        made_study(np.full(8, 3), outcomes=(FALL,), **{field: "sex"})
+
+
 @pytest.mark.parametrize(
     ("given", "word"),
     [

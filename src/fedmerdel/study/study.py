@@ -375,6 +375,7 @@ class Study:
                 (variables, "a variable"),
                 (asked, "an outcome"),
                 (covariates, "a covariate"),
+                ({v.name for each in self.outcomes for v in each.strata}, "a stratum"),
             ):
                 if beside in names:
                     raise DataError(f"{field} {beside!r} is {noun} too: take it out of one of both")
