@@ -108,6 +108,7 @@ REASONS = {
     "inference.corrected.SETTLED": ROUNDING,
     "inference.corrected.EDGE": "so that a rate of 0 or 1 has a variance: test_outcome_rates.py",
     "inference.corrected.SINGULAR": ROUNDING,
+    "inference.corrected.SURE": "rates of 0 and 1 with no variance: test_outcome_kinds.py",
     "inference.measures.STEP": "of differences: test_outcome_kinds.py, against derivatives",
     "inference.measures.THIN": "strata without rows: test_outcome_kinds.py",
     "inference.corrected.OPEN": "a weak prior: test_outcome_rates.py, against the closed form",
