@@ -23,6 +23,8 @@ TESTS = Path(__file__).parent
 LOOKED_AT = (
     "sums",
     "inference",
+    "private",
+    "summing",
     "fitting",
     "centre",
     "release",
@@ -124,6 +126,11 @@ REASONS = {
         f"inference.cluster_errors.{name}": "rows asked: test_cluster_errors.py, against all rows"
         for name in ("INFORMATION_ROWS", "BLOCK_ROWS")
     },
+    **{
+        f"summing.noise.{name}": "of the seeded sampler, which protects nobody: test_noise.py"
+        for name in ("TABLE_SCALE", "FAR")
+    },
+    "summing.noise.LARGEST_SCALE": "a bound on what may be asked for",
     "centre.outcomes.NO_ROWS": SHOWN,
     **{
         f"inference.regression.{name}": "a weak prior, rstanarm's: test_regression.py::"

@@ -1,0 +1,1 @@
+"""Differential privacy: a budget, what a row may add to sums, and rounds of noised sums. No row."""

@@ -1,0 +1,1 @@
+"""Sums over sites that nobody sees the parts of."""
