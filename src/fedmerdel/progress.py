@@ -70,8 +70,9 @@ def shown_rounds(verbose: int, n_rounds: int | None) -> Iterator[Callable[[Any],
 
         def watch(brought: Any) -> None:
             text = f"round {brought.number}: {brought.n_clusters} clusters"
-            if brought.elbo is not None:
-                text += f", ELBO {brought.elbo:,.1f}"
+            reached = getattr(brought, "elbo", None)
+            if reached is not None:
+                text += f", ELBO {reached:,.1f}"
             progress.update(task, advance=1, description=text)
 
         yield watch

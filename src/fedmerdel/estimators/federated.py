@@ -16,8 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 from fedmerdel.centre.federation import Federation, merge_trusted
 from fedmerdel.centre.lineage import Ancestor, Round
 from fedmerdel.centre.run import Rounds, run_trusted
+from fedmerdel.centre.summed import summed_federation
+from fedmerdel.errors import DataError, OptionError
 from fedmerdel.estimators.batches import site_of_rows
 from fedmerdel.estimators.fitted import FittedClusters
+from fedmerdel.estimators.summed import run_sums
 from fedmerdel.fitting.options import Init
 from fedmerdel.fitting.passes import Workers, label_rows
 from fedmerdel.model.broadcast import Broadcast
@@ -43,12 +46,17 @@ from fedmerdel.site.reply_site import release_reply
 from fedmerdel.study.codebook import Codebook, Missing
 from fedmerdel.study.policy import policy_named
 from fedmerdel.study.priors import site_learns, study_prior
+from fedmerdel.study.promise import DEFAULT_NOISE, Kind, Promise
 from fedmerdel.study.study import MOST_ROUNDS, Study
+from fedmerdel.summing.rounds import Brought
 from fedmerdel.sums.arrays import FloatArray, IntArray, plain_number, plain_whole
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.search import Search
 from fedmerdel.sums.similarity import MergeCriterion
 from fedmerdel.sums.sums import Sums
+
+SUMS_ROUNDS = 60
+"""Most rounds of sums where nobody says how many: they end by themselves before."""
 
 
 class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
@@ -66,10 +74,20 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         Random batches where `fit` is given no `groups`; None is one per 5,000 rows.
     search : {"auto", "exact", "tree", "greedy", "random"}, default="auto"
         How the global clusters are searched; see `merge_sites`.
-    rounds : int or "auto", default=0
+    rounds : int, "auto" or None, default=None
         Rounds after the first merge: 0 is one shot. Each lets the sites count their rows in
         the global clusters and the centre improve them by the sums, so that the model comes ever
-        nearer to one of pooled rows. "auto" goes on until that stops paying.
+        nearer to one of pooled rows. "auto" goes on until that stops paying. None is 0, and
+        "auto" where there is no first merge, under promise "sums".
+    policy : str, default="none"
+        Disclosure policy by its name, such as "opensafely": of what leaves each site or, under
+        promise "sums", of the model.
+    promise : {"counts", "sums"}, default="counts"
+        What leaves a site: its own counts; or, with "sums", numbers of which only totals over all
+        sites can be read, with a little noise. Here it is drawn from `random_state`: the result
+        is that of real sites, but nobody is protected by it.
+    noise : float, default=2.0
+        Of promise "sums": standard deviation of the noise on each total, in rows.
     recipe, laps, merge_criterion, alpha, tol, absolute_tol, max_iter
         Of the fit at each site; see `MerDel`. `merge_criterion` also serves the paper's
         searches, "greedy" and "random".
@@ -115,10 +133,11 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         The merged clusters.
     selection_probability_, selected_ : arrays (P,)
         Variables that tell the global clusters apart; see `GlobalModel`.
-    record_ : tuple of Round
-        What each round has brought; empty with `rounds=0`.
+    record_ : tuple of Round, or of Brought under promise "sums"
+        What each round has brought; empty after one shot.
     n_iter_ : int
-        Passes of the site that took the most.
+        Passes of the site that took the most; rounds, under promise "sums". That has no local
+        clusters, so `frozen_labels_` and `local_labels_` are not set.
     codebook_ : Codebook
         Variables and levels.
     n_features_in_, feature_names_in_
@@ -140,7 +159,10 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         *,
         n_batches: int | None = None,
         search: Search = "auto",
-        rounds: Rounds = 0,
+        rounds: Rounds | None = None,
+        policy: str = "none",
+        promise: Kind = "counts",
+        noise: float = DEFAULT_NOISE,
         recipe: Literal["default", "paper"] = "default",
         laps: int | None = 5,
         merge_criterion: MergeCriterion = "correlation",
@@ -162,6 +184,9 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         self.n_batches = n_batches
         self.search = search
         self.rounds = rounds
+        self.policy = policy
+        self.promise = promise
+        self.noise = noise
         self.recipe = recipe
         self.laps = laps
         self.merge_criterion = merge_criterion
@@ -201,7 +226,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         check_options(self)
         if self.n_batches is not None:
             check_whole("n_batches", self.n_batches, at_least=1)
-        if self.rounds != "auto":
+        if self.rounds is not None and self.rounds != "auto":
             check_whole("rounds", self.rounds, at_least=0, at_most=MOST_ROUNDS)
         table = open_table(X)
         entropy = int(checked_seed(self.random_state).randint(2**31 - 1))
@@ -217,6 +242,12 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         seeds = np.random.SeedSequence(entropy).spawn(len(names))
         with Workers(thread_count(self.n_jobs)) as workers:
             parts = {names[b]: rows.take(weighty[site[weighty] == b]) for b in sites}
+            if study.promise.adds_up:
+                federation, record = self._added_up(study, list(parts.values()), workers)
+                labels = _labels(rows, site, federation.model, workers)
+                self._note_columns(X, table, reset=True)
+                self._set_federation(federation, labels, record)
+                return self
             fits = {
                 names[b]: self._fit_one(parts[names[b]], study, seeds[b], workers) for b in sites
             }
@@ -236,14 +267,9 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
                 labels = _labels(rows, site, federation.model, workers)
         # Nothing is set before all is known: a fit that fails leaves the estimator as it was.
         self._note_columns(X, table, reset=True)
-        self.labels_: IntArray = labels
+        self._set_federation(federation, labels, federation.record)
         self.frozen_labels_: IntArray = frozen_labels
         self.local_labels_: IntArray = local_labels
-        self.federation_ = federation
-        self._take(federation.model)
-        self.lower_bound_ = federation.lower_bound
-        self.lineage_: tuple[Ancestor, ...] = federation.lineage
-        self.record_: tuple[Round, ...] = federation.record
         self.n_iter_ = max(fit.n_iter for fit in fits.values())
         if not all(fit.converged for fit in fits.values()):
             warnings.warn(
@@ -269,6 +295,31 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         shown = getattr(self, "federation_", self.model_)
         shown.report(path, title=title, date=date, image_shape=image_shape)
+
+    def _added_up(
+        self, study: Study, parts: list[PackedRows], workers: Workers
+    ) -> tuple[Federation, tuple[Brought, ...]]:
+        """Return what rounds of sums over the sites lead to, and what each has brought."""
+        if len(parts) < study.promise.least_sites:
+            raise DataError(
+                f"groups: {len(parts)} sites have rows, and promise {self.promise!r} adds up "
+                f"{study.promise.least_sites} at least: their totals would tell of single sites"
+            )
+        patient = self.rounds not in (None, "auto")
+        with shown_rounds(self.verbose, study.rounds if patient else None) as watch:
+            state = run_sums(study, parts, workers, patient=patient, watch=watch)
+        return summed_federation(study, state), state.record
+
+    def _set_federation(
+        self, federation: Federation, labels: IntArray, record: tuple[Round | Brought, ...]
+    ) -> None:
+        self.labels_: IntArray = labels
+        self.federation_ = federation
+        self._take(federation.model)
+        self.lower_bound_ = federation.lower_bound
+        self.lineage_: tuple[Ancestor, ...] = federation.lineage
+        self.record_ = record
+        self.n_iter_ = len(record)
 
     def _clusters(self) -> tuple[Sums, Prior]:
         # Where the rows' site is not known, everyone's weights.
@@ -313,10 +364,18 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
             prior=self.prior,
             variable_selection=self.variable_selection,
             missing=self.missing,
-            policy=policy_named("none"),
-            rounds=MOST_ROUNDS,  # here the estimator's own number decides
+            policy=policy_named(self.policy),
+            promise=Promise(self.promise, noise=self.noise),
+            rounds=self._most_rounds(),
             seed=entropy,
         )
+
+    def _most_rounds(self) -> int:
+        if self.promise == "counts":
+            return MOST_ROUNDS  # here the estimator's own number decides
+        if self.rounds == 0:
+            raise OptionError(f"rounds: promise {self.promise!r} is all rounds: give 1 at least")
+        return SUMS_ROUNDS if self.rounds in (None, "auto") else int(self.rounds)
 
     def _fit_one(
         self, rows: PackedRows, study: Study, seed: np.random.SeedSequence, workers: Workers

@@ -33,6 +33,7 @@ from fedmerdel.study.outcome import (
 )
 from fedmerdel.study.pairs import check_paired, paired_names
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy
+from fedmerdel.study.promise import COUNTS, Promise
 from fedmerdel.study.site_keys import checked_keys
 from fedmerdel.study.study_file import FORMAT, SECTION_OF, is_study, read_study, study_bytes
 from fedmerdel.study.study_text import study_text
@@ -90,8 +91,11 @@ class Study:
         `codebook` then has it. "error" refuses a table that has any.
     policy : Policy, default=POLICIES["opensafely"]
         The counts that may leave a site.
+    promise : Promise, default=Promise("counts")
+        What leaves a site: its own counts, or numbers of which only totals can be read.
     rounds : int, default=0
-        Broadcasts that a site replies to at most, after its first release.
+        Broadcasts that a site replies to at most, after its first release; under another promise
+        than "counts" the rounds of all sites together.
     site_shares : bool, default=False
         Whether the model that sites get tells the share of each site's rows in each cluster.
     checks : bool, default=False
@@ -142,6 +146,7 @@ class Study:
     variable_selection: bool = False
     missing: Missing = "ignore"
     policy: Policy = POLICIES["opensafely"]
+    promise: Promise = COUNTS
     rounds: int = 0
     site_shares: bool = False
     checks: bool = False
@@ -184,6 +189,8 @@ class Study:
                 "policy: it is not the one of this name: use policy_named, or custom_policy for "
                 "numbers of your own"
             )
+        if not isinstance(self.promise, Promise):
+            raise OptionError("promise: give a Promise")
         self._set("outcomes", checked_outcomes(self.outcomes))
         self._set("covariates", checked_covariates(self.covariates))
         self._set("check_pairs", _names("check_pairs", self.check_pairs))
@@ -195,6 +202,7 @@ class Study:
         self._set("site_keys", checked_keys(self.centre_key, self.site_keys))
         self._check_columns()
         self._check_characters()
+        self._check_promise()
 
     @cached_property
     def hash(self) -> str:
@@ -228,6 +236,8 @@ class Study:
             content["checks"] = list(self.checked)
         if self.covariates:
             content["covariates"] = [[each.name, list(each.levels)] for each in self.covariates]
+        if self.promise.adds_up:
+            content["promise"] = self.promise.entries
         if self.site_keys:  # without keys, a study has the hash that it had before there were any
             content["keys"] = [self.centre_key, dict(self.site_keys)]
         # ASCII and sorted, with Python's shortest text of each float: the same anywhere.
@@ -399,6 +409,27 @@ class Study:
                 f"column {column!r} would be counted in two tables, and under policy "
                 f"{self.policy.name!r} the two could be subtracted to find a small group: count it "
                 "in one of them"
+            )
+
+    def _check_promise(self) -> None:
+        """Refuse what needs one site's own numbers, where only totals can be read."""
+        if not self.promise.adds_up:
+            return
+        for field, words in (
+            ("site_shares", "tells each site's shares"),
+            ("checks", "needs tables of each site"),
+            ("weight", "would let one row count for many"),
+            ("variable_selection", "needs each site's own fit"),
+        ):
+            if getattr(self, field):
+                raise DataError(
+                    f"{field}: it {words}, and under promise {self.promise.kind!r} only totals "
+                    "over all sites are told: leave it out"
+                )
+        if self.recipe != "default":
+            raise DataError(
+                f"recipe: {self.recipe!r} is a fit at each site, and under promise "
+                f"{self.promise.kind!r} there is none: take 'default'"
             )
 
     def _check_characters(self) -> None:

@@ -15,6 +15,7 @@ from fedmerdel.errors import DataError, FileError, OptionError
 from fedmerdel.files import read_plain, version_text
 from fedmerdel.study.codebook import Codebook, Kind, Value, Variable, level_text
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy, custom_policy, policy_named
+from fedmerdel.study.promise import Promise
 from fedmerdel.texts import MOST_TOML, TextError, toml_content
 
 FORMAT = 5
@@ -33,6 +34,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         *("policy", "threshold", "rounding", "source"),
         *("rounds", "site_shares", "checks", "check_pairs"),
     ),
+    "promise": ("kind", "noise", "least_sites", "epsilon", "delta", "unit", "honest_sites"),
     "table": ("row_id", "weight", "outcomes", "covariates"),
     "keys": ("centre", "sites"),
     "variable": ("name", "label", "kind", "levels", "guide"),
@@ -41,6 +43,7 @@ KEYS: dict[str, tuple[str, ...]] = {
 
 SECTION_OF: dict[str, str] = {
     "labels": "variable",
+    "promise": "promise",
     "centre_key": "keys",
     "site_keys": "keys",
     **{key: section for section in KEYS if section != "variable" for key in KEYS[section]},
@@ -93,6 +96,11 @@ def read_study(content: bytes, where: str) -> dict[str, Any]:
     for key in ("rounds", "site_shares", "checks", "check_pairs"):
         if key in disclosure:
             arguments[key] = disclosure.pop(key)
+    if document["promise"]:
+        try:
+            arguments["promise"] = Promise(**document["promise"])
+        except OptionError as error:
+            raise DataError(f"{where}: section [promise]: {error}") from None
     for key, field in (("centre", "centre_key"), ("sites", "site_keys")):
         if key in document["keys"]:
             arguments[field] = document["keys"][key]

@@ -75,6 +75,17 @@ _WORDS: dict[str, str] = {
         "Variables of which each two are told as a table then. Usual: [], the first ones, which "
         "are all unless there are many."
     ),
+    "kind": (
+        '"counts" (usual): each site\'s own counts leave it, under the policy above. "sums": only '
+        "totals over all sites can be read, with a little noise; the policy is that of the model. "
+        '"dp": the same, with as much noise as a budget asks for.'
+    ),
+    "noise": "Standard deviation of the noise on each total, in rows. Usual: 2.0.",
+    "least_sites": "Fewer sites than this are not added up. Usual: 5.",
+    "epsilon": "Budget of the whole study: the smaller, the less is told of anyone.",
+    "delta": "Chance that more is told: well under one in all rows.",
+    "unit": "Rows that one person has at most. Usual: 1, a person is a row.",
+    "honest_sites": "Sites whose noise must be enough by itself. Leave out for half of them.",
     "row_id": "Column that says which row is which. It never leaves a site. Leave out if none.",
     "weight": (
         "Column of row weights, such as survey weights; all sites have it. Leave out if none."
@@ -123,6 +134,7 @@ def study_text(codebook: Codebook, policy: Policy, fields: Mapping[str, Any]) ->
     shown = {
         **fields,
         **disclosure,
+        **fields["promise"].entries,
         "format": FORMAT,
         "laps": laps,
         "prior": _by_variable(fields["prior"], codebook),
@@ -139,7 +151,7 @@ def study_text(codebook: Codebook, policy: Policy, fields: Mapping[str, Any]) ->
             continue
         lines.append(f"[{section}]")
         for key in keys:
-            if key not in shown:  # of a custom policy
+            if key not in shown:  # of a custom policy, or of another promise
                 continue
             value = shown[key]
             if key == "sites":

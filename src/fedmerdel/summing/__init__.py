@@ -1,1 +1,1 @@
-"""Sums over sites that nobody sees the parts of."""
+"""Rounds in which only sums over all sites are known, with a little noise. No row, no site."""

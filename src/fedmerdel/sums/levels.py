@@ -38,3 +38,8 @@ def expected_log_levels(eps: FloatArray, offsets: IntArray) -> FloatArray:
     """Return ``E[ln phi]`` under Dirichlets with these parameters (equation Ephi): (..., M)."""
     totals = digamma(sum_levels(eps, offsets))
     return np.asarray(digamma(eps) - np.repeat(totals, np.diff(offsets), axis=-1))
+
+
+def level_positions(offsets: IntArray) -> FloatArray:
+    """Return the number of each level within its variable, from 0: (M,)."""
+    return np.arange(float(offsets[-1])) - np.repeat(offsets[:-1], np.diff(offsets))

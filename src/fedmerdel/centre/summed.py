@@ -1,0 +1,92 @@
+"""The end of rounds of sums: the model of all sites together, under the study's policy.
+
+What was added up is like the sums of one large site. So it is released like those of a site, and
+all that is known of a federation of one site holds: its model, outcomes, intervals, report.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedmerdel.centre.federation import Federation
+from fedmerdel.errors import DataError
+from fedmerdel.release.cells import with_missing
+from fedmerdel.release.mechanism import People
+from fedmerdel.release.protection import protect
+from fedmerdel.release.summary import SiteSummary
+from fedmerdel.study.priors import centre_learns, study_prior
+from fedmerdel.study.study import Study
+from fedmerdel.summing.rounds import Scheme, State
+from fedmerdel.sums.sums import Sums
+
+EVERYONE = "all sites together"
+"""What stands in the place of a site's name."""
+
+
+def scheme_of(study: Study, *, patient: bool = False) -> Scheme:
+    """Return what all sites of a study know before the first round of sums."""
+    return Scheme(
+        prior=study_prior(study, study.n_components),
+        learned=centre_learns(study),
+        missing=study.missing == "ignore",
+        tables={name: len(cells) for name, cells in study.tables.items()},
+        noise=study.promise.noise,
+        rounds=study.rounds,
+        patient=patient,
+    )
+
+
+def summed_federation(study: Study, state: State) -> Federation:
+    """Return the federation of one site that has the sums of all.
+
+    Parameters
+    ----------
+    study : Study
+        What the sites agreed on.
+    state : State
+        At the end.
+
+    Raises
+    ------
+    DataError
+        If no cluster is as large as the policy asks.
+    """
+    sums = _in_order(state.sums)
+    known = dict(sums.outcomes)
+
+    def people() -> People:
+        # With noise, a count of rows is as near to a count of people as it is to itself.
+        named = {name: with_missing(sums.T, cells) for name, cells in known.items()}
+        behind = sums._replace(outcomes=named)
+        return People(behind, sums.T, sums.total(), behind.total(), study.parts)
+
+    try:
+        protected = protect(sums, people, state.prior, study.policy, drop_silent=True)
+    except DataError:
+        raise DataError(
+            f"no cluster of all sites together has {study.policy.smallest} rows, the least that "
+            f"policy {study.policy.name!r} releases: choose another study"
+        ) from None
+    summary = SiteSummary(
+        study_hash=study.hash,
+        site=EVERYONE,
+        n_components=study.n_components,
+        sums=protected.released.sums,
+        rest=protected.released.rest,
+        account=protected.account,
+        codebook=study.codebook,
+        tables=study.tables,
+    )
+    groups = tuple(np.array([k]) for k in range(summary.n_clusters))
+    order = np.argsort([-summary.sums.T[group].sum() for group in groups], kind="stable")
+    return Federation(
+        study=study,
+        summaries=(summary,),
+        groups=tuple(groups[k] for k in order),
+        search="exact",
+        criterion=study.merge_criterion,
+    )
+
+
+def _in_order(sums: Sums) -> Sums:
+    return sums.take(np.argsort(-sums.T, kind="stable"))
