@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedmerdel.errors import DataError
 from fedmerdel.release.cells import with_missing
 from fedmerdel.release.mechanism import Mechanism
+from fedmerdel.release.note import count_text
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.sums.arrays import FloatArray
 
@@ -24,6 +26,10 @@ MUCH = 0.7
 
 N_ANGLES = 24
 """Angles at which the integral of Craig's formula is taken."""
+
+
+TINY = 1e-300
+"""So that no logarithm is of 0."""
 
 
 class Rare(NamedTuple):
@@ -55,6 +61,11 @@ class Risk(NamedTuple):
     risk: float
     rare: tuple[Rare, ...]
 
+    @property
+    def rarest(self) -> str:
+        """Its smallest counts as people read them."""
+        return ", ".join(f"{e.variable}={e.level} {count_text(e.rows)}" for e in self.rare)
+
 
 def release_risks(summary: SiteSummary, n_rare: int = 3) -> tuple[Risk, ...]:
     """Return the risk of each cluster that a summary or reply tells of, the greatest first."""
@@ -76,6 +87,49 @@ def release_risks(summary: SiteSummary, n_rare: int = 3) -> tuple[Risk, ...]:
         rare = tuple(sorted(told, key=lambda each: each.rows)[:n_rare])
         found.append(Risk(int(k), float(T[k]), float(risks[k]), rare))
     return tuple(sorted(found, key=lambda each: -each.risk))
+
+
+def in_words(risks: Sequence[Risk], most: float = MUCH) -> tuple[str, ...]:
+    """Return in sentences what the greatest risk is, and whether it is above a limit.
+
+    Parameters
+    ----------
+    risks : sequence of Risk
+        The greatest first.
+    most : float
+        The limit.
+    """
+    worst = risks[0]
+    told = (
+        f"Of 100 pairs of patients, one counted in cluster {worst.cluster} and one who only might "
+        f"be, someone who knows all their entries and the population tells which is which in "
+        f"about {100 * worst.risk:.0f}; by chance it would be 50. In no other cluster is it more. "
+        "This is of this release alone, as predicted from its counts."
+    )
+    above = sum(each.risk > most for each in risks)
+    if not above:
+        return (told,)
+    return told, (
+        f"Warning: above {100 * most:.0f} of 100 in {above} of {len(risks)} clusters. Fewer "
+        "variables, fewer clusters or a stricter policy lower it."
+    )
+
+
+def check_risk(summary: SiteSummary, most: float) -> None:
+    """Refuse a release of a greater risk than a site agrees to.
+
+    Raises
+    ------
+    DataError
+        If membership of one of its clusters can be guessed better.
+    """
+    worst = release_risks(summary)[0]
+    if worst.risk > most:
+        raise DataError(
+            f"membership of cluster {worst.cluster} can be guessed: about {worst.risk:.2f} of "
+            f"pairs are told apart, and this site agrees to {most:g} at most (most_risk): nothing "
+            "leaves; a stricter policy, fewer clusters or fewer variables in the study lower it"
+        )
 
 
 def membership_risk(
@@ -107,13 +161,17 @@ def membership_risk(
     s = 1.0 / (8.0 * np.sin((nodes + 1.0) * np.pi / 4.0) ** 2)
     log_moment = np.zeros((len(T), N_ANGLES))
     for cells in tables:
-        variance = mechanism.variance(cells, rest)
+        variance, expected = mechanism.variance(cells, rest), cells.copy()
+        if rest is not None:
+            # What others hide is in it too: as often, say, in their rows as in its own.
+            hiding = T @ (cells == 0)
+            expected[rest] *= T[rest] / (T[rest] + hiding)
         for k in np.flatnonzero(T > 0):
             told = np.flatnonzero(cells[k] > 0)
             # The largest is what the others leave, and adds nothing to them.
             told = told[told != cells[k].argmax()]
-            share, d2 = _distances(float(T[k]), cells[k, told], variance[k, told])
-            log_moment[k] += np.log(share @ np.exp(-np.outer(d2, s)))
+            share, d2 = _distances(float(T[k]), expected[k, told], variance[k, told])
+            log_moment[k] += np.log(share @ np.exp(-np.outer(d2, s)) + TINY)
     return np.asarray(1.0 - (weights / 4.0 * np.exp(2.0 * log_moment)).sum(axis=1))
 
 
