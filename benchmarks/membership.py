@@ -55,7 +55,8 @@ class Rows(NamedTuple):
 
 def run() -> Report:
     """Attack sites of simulated and real tables under three policies."""
-    findings, lines = [], []
+    findings: list[Finding] = []
+    lines: list[list[str]] = []
     for name in (*(f"simulated, {P} variables, {n} rows a cluster" for P, n in SIMULATED), *REAL):
         real = name in REAL
         if real and not FOLDER.exists():
@@ -76,7 +77,7 @@ def run() -> Report:
                 text = f"{told:.3f}, predicted {expected:.3f}"
                 findings.append(Finding(f"AUC, {label}, policy {rule}", target, text, reached))
     note = (
-        "Mean over clusters, by their rows. Half of a site's rows are fitted, half are not, and the "
+        "Mean over clusters, by their rows. Half of a site's rows are fitted, half not, and the "
         "attacker knows the rest of the table. Dealt: sites have the sizes of states or countries, "
         "but any rows, so that the rest is their population. By site: it is not, and tells less."
     )
