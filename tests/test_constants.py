@@ -217,6 +217,10 @@ REASONS = {
     "estimators.model_table.SAME_SHARE": SHOWN,
     "release.note.WIDTH": FORMAT,
     "release.review_page.N_SMALLEST": SHOWN,
+    "release.risk.MUCH": SHOWN,
+    "release.risk.TINY": "so that no logarithm is of 0",
+    "release.risk.N_ANGLES": ARITHMETIC
+    + "test_risk.py::test_the_formula_is_the_mean_over_drawn_pairs",
     "release.grid.MOST_ROWS": BOUND,
     "release.grid.MOST_NUMBERS": BOUND,
     "centre.place.VERSION": FORMAT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Annotated
 from warnings import catch_warnings
@@ -27,6 +28,7 @@ from fedmerdel.commands.screen import (
     no_ledger,
     screen,
     show_check,
+    show_earlier,
     show_next,
     show_review,
     show_validation,
@@ -40,14 +42,16 @@ from fedmerdel.records.draft import UnusableError, draft_study
 from fedmerdel.release.reply import Reply, read_release
 from fedmerdel.release.review import review_tables
 from fedmerdel.release.review_page import write_review
+from fedmerdel.release.risk import MUCH
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.release.validation import Validation
 from fedmerdel.report.page import check_page_place
 from fedmerdel.site.assign import assign
 from fedmerdel.site.labels_file import check_labels_place, write_labels
+from fedmerdel.site.ledger import Ledger, table_digest
 from fedmerdel.site.own_site import Site, open_site, prepare_fit_of, prepare_reply_of
 from fedmerdel.site.release import Release
-from fedmerdel.site.site_file import is_site_file
+from fedmerdel.site.site_file import SiteFile, is_site_file
 from fedmerdel.site.site_table import open_site_table, row_ids
 from fedmerdel.study.codebook import Missing
 
@@ -145,6 +149,9 @@ def review(
     html: Annotated[
         Path | None, typer.Option("--html", help="HTML file to write, with pictures.")
     ] = None,
+    site_file: Annotated[
+        Path | None, typer.Option("--site-file", help="The site's file, with its limit of risk.")
+    ] = None,
 ) -> None:
     """Show what would leave the site, in plain words and tables."""
     if html is not None:
@@ -159,7 +166,12 @@ def review(
         summary = read_release(files, where)
         if html is not None:
             write_review(summary, html)
-        show_review(review_tables(summary))
+        agreed = None if site_file is None else SiteFile.load(site_file)
+        most = None if agreed is None else agreed.most_risk
+        show_review(review_tables(summary), MUCH if most is None else most)
+        if agreed is not None:
+            own = hashlib.sha256(summary.to_bytes()).hexdigest()
+            show_earlier(Ledger(agreed.home).others(table_digest(agreed.table), own))
         if html is not None:
             screen.print(f"The same with pictures is in {html}: open it in a browser.")
     screen.print(

@@ -10,6 +10,7 @@ from fedmerdel.release.cells import missing_counts, with_missing
 from fedmerdel.release.check_sheet import BELONGING, sheet_rows
 from fedmerdel.release.note import count_text
 from fedmerdel.release.reply import Reply
+from fedmerdel.release.risk import Risk, release_risks
 from fedmerdel.release.summary import SiteSummary
 
 
@@ -68,12 +69,15 @@ class Review:
         The smallest counts that are not 0.
     contrasts : list of Contrast
         One for each variable, the greatest difference first.
+    risks : tuple of Risk
+        How well membership of each cluster can be guessed, the greatest first.
     """
 
     facts: list[tuple[str, str]]
     sizes: list[ClusterSize]
     smallest: list[Cell]
     contrasts: list[Contrast]
+    risks: tuple[Risk, ...]
 
 
 def review_tables(summary: SiteSummary, n_smallest: int = 10) -> Review:
@@ -109,7 +113,7 @@ def review_tables(summary: SiteSummary, n_smallest: int = 10) -> Review:
     sizes = [ClusterSize(k, float(rows), float(rows) / summary.n_rows) for k, rows in enumerate(T)]
     listed = [cell for cell in _cells(summary) if cell.rows > 0]
     smallest = sorted(listed, key=lambda cell: cell.rows)[:n_smallest]
-    return Review(facts, sizes, smallest, _contrasts(summary))
+    return Review(facts, sizes, smallest, _contrasts(summary), release_risks(summary))
 
 
 def _checks(summary: SiteSummary) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedmerdel.files import write_text
 from fedmerdel.release.review import review_tables
+from fedmerdel.release.risk import in_words
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.report.charts import bars
 from fedmerdel.report.heat import heat_data
@@ -40,6 +41,8 @@ def review_page(summary: SiteSummary) -> str:
         sizes=seen.sizes,
         sizes_chart=bars([s.share for s in here], [f"cluster {s.cluster}" for s in here]),
         smallest=seen.smallest,
+        risks=seen.risks,
+        risk_sentences=in_words(seen.risks),
         contrasts=seen.contrasts,
         note=summary.to_files()["README.txt"].decode(),
     )

@@ -109,6 +109,14 @@ class Ledger:
         """
         return tuple(entry for entry, _ in _read(self._bytes(), self.path))
 
+    def others(self, table_digest: str, release: str) -> int:
+        """Return how many other summaries and replies of a table have left."""
+        return sum(
+            each.table_digest == table_digest and each.release != release
+            for each in self.entries()
+            if each.what != "validation"
+        )
+
     def add(self, entry: Entry, study_rounds: int, most_rounds: int) -> None:
         """Write down a release, if it may be made; one that is there already is not again.
 

@@ -14,6 +14,7 @@ from fedmerdel.keys import SigningKey, signer
 from fedmerdel.model.broadcast import Broadcast
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.records.tables import Readable
+from fedmerdel.release.risk import check_risk
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.site.assign import Assignment, assign
 from fedmerdel.site.check import Check, check_site
@@ -139,7 +140,7 @@ def prepare_fit_of(site: Site, rows_changed: bool = False, **options: Any) -> Re
     """Fit as `Site.fit` does; return the summary, and the exact account that stays."""
 
     def make(table: Readable) -> Release:
-        return prepare_release(site.study, table, site.name, **options)
+        return _checked(site, prepare_release(site.study, table, site.name, **options))
 
     return released_by(site, make, ("summary", 0, ""), rows_changed)
 
@@ -151,9 +152,16 @@ def prepare_reply_of(
     broadcast.check_study(site.study)
 
     def make(table: Readable) -> Release:
-        return prepare_reply(site.study, broadcast, table, site.name, **options)
+        return _checked(site, prepare_reply(site.study, broadcast, table, site.name, **options))
 
     return released_by(site, make, ("reply", broadcast.number, broadcast.hash), rows_changed)
+
+
+def _checked(site: Site, release: Release) -> Release:
+    """Refuse what has a greater risk than the site agrees to, before it is written down."""
+    if site.agreed is not None and site.agreed.most_risk is not None:
+        check_risk(release.summary, site.agreed.most_risk)
+    return release
 
 
 def released_by(

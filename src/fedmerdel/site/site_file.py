@@ -41,6 +41,9 @@ approved = {approved}
 weakest_policy = {policy}
 # Most rounds about this table, of all studies together.
 most_rounds = {rounds}
+# Greatest risk that someone's membership is guessed: of pairs of people the share that is told
+# apart, where 0.5 is chance. A release above it is refused; review warns.
+{risk}
 # Who must agree before anything leaves: "person" or "nobody".
 approve = {approve}
 # The secret key that signs what leaves, if the study lists keys.
@@ -70,6 +73,8 @@ class SiteFile:
         Who must agree before anything leaves.
     key : Path or None
         The file of the secret key that signs what leaves.
+    most_risk : float or None
+        Greatest risk of a cluster of a release, see `release_risks`; None refuses none.
     home : Path
         The folder of this file, in which the ledger is; of a link, where it leads.
     """
@@ -82,6 +87,7 @@ class SiteFile:
     most_rounds: int = 0
     approve: Approval = "person"
     key: Path | None = None
+    most_risk: float | None = None
     home: Path = field(default=Path(), repr=False)
 
     @classmethod
@@ -132,6 +138,7 @@ class SiteFile:
             policies=", ".join(POLICIES),
             policy=policy,
             rounds=self.most_rounds,
+            risk="# most_risk = 0.7" if self.most_risk is None else f"most_risk = {self.most_risk}",
             approve=quoted(self.approve),
             key='# key = "…"' if self.key is None else f"key = {quoted(str(self.key))}",
         )
@@ -177,7 +184,7 @@ def is_site_file(path: str | Path) -> bool:
 def _entries(given: dict[str, Any], home: Path) -> dict[str, Any]:
     needed = ("name", "table", "study", "approved", "weakest_policy")
     for key in given:
-        if key not in (*needed, "most_rounds", "approve", "key"):
+        if key not in (*needed, "most_rounds", "most_risk", "approve", "key"):
             raise DataError(f"unknown entry {key!r}")
     for key in needed:
         if key not in given:
@@ -189,6 +196,9 @@ def _entries(given: dict[str, Any], home: Path) -> dict[str, Any]:
     rounds = given.get("most_rounds", 0)
     if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 0:
         raise DataError("most_rounds: give a whole number of at least 0")
+    risk = given.get("most_risk", 1.0)
+    if not isinstance(risk, (int, float)) or isinstance(risk, bool) or not 0.5 <= risk <= 1:
+        raise DataError("most_risk: give a number from 0.5, which is chance, to 1")
     approve = given.get("approve", "person")
     if approve not in get_args(Approval):
         raise DataError("approve: give 'person' or 'nobody'")
