@@ -13,7 +13,7 @@ from fedmerdel.masking.messages import Ask, Heads
 from fedmerdel.masking.site_part import SiteState, join_run, site_takes, site_turn
 from fedmerdel.masking.spelling import read, spelt
 from fedmerdel.masking.work import Agreement, History, Integers, Member, Turn
-from tests.signing import key
+from tests.toy_keys import key
 
 NAMES = ("hull", "kent", "leeds", "wells", "york")
 KEYS = {name: key(40 + i) for i, name in enumerate(NAMES)}

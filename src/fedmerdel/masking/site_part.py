@@ -325,13 +325,10 @@ def checked_vector(vector: Integers) -> Integers:
 
 def _opened(state: SiteState, heads: Heads, agreement: Agreement, work: SiteWork) -> SiteState:
     """Tell the seed of the own mask, once the whole roster stands by answers to the same."""
-    if state.stage == OPENED and heads.heads == state.heads:
+    answered = (heads.opening, heads.attempt) == (state.opening, state.attempt)
+    if answered and state.stage == OPENED and heads.heads == state.heads:
         return state
-    if (
-        state.stage != MASKED
-        or state.answer is None
-        or (heads.opening, heads.attempt) != (state.opening, state.attempt)
-    ):
+    if not answered or state.stage != MASKED or state.answer is None:
         raise DataError("these heads are not of what was answered last: no mask is opened for them")
     own = state.answer.head
     check_heads(heads.heads, state.roster, own.ctx, agreement, state.heads)
