@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from fedmerdel.masking.messages import (
     Join,
     Seed,
     context,
+    ctx_of,
     signed_head,
     signed_join,
 )
@@ -409,21 +409,20 @@ def test_a_transcript_that_was_changed_after_the_heads_is_refused() -> None:
 def test_every_part_of_a_ctx_counts() -> None:
     run = opened_run()
     ask, roster, heads = ask_of(run, 1), run.centre.joins, heads_of(run).heads
-    plain = (AGREED, roster, ask, heads, 50)
-    changed: list[Callable[[], tuple[Any, ...]]] = [
-        lambda: (AGREED._replace(study="t" * 64), *plain[1:]),
-        lambda: (AGREED._replace(promise="counts"), *plain[1:]),
-        lambda: (AGREED, roster[1:], *plain[2:]),
-        lambda: (AGREED, (roster[0]._replace(mask_key=bytes(32)), *roster[1:]), *plain[2:]),
-        lambda: (AGREED, (roster[0]._replace(commitment=bytes(32)), *roster[1:]), *plain[2:]),
-        lambda: (AGREED, roster, ask._replace(opening=2), *plain[3:]),
-        lambda: (AGREED, roster, ask._replace(attempt=1), *plain[3:]),
-        lambda: (AGREED, roster, ask._replace(question=b"other"), *plain[3:]),
-        lambda: (AGREED, roster, ask, heads[1:], 50),
-        lambda: (AGREED, roster, ask, heads, 51),
+    changed = [
+        (AGREED, roster, ask, heads),
+        (AGREED._replace(study="t" * 64), roster, ask, heads),
+        (AGREED._replace(promise="counts"), roster, ask, heads),
+        (AGREED, roster[1:], ask, heads),
+        (AGREED, (roster[0]._replace(mask_key=bytes(32)), *roster[1:]), ask, heads),
+        (AGREED, (roster[0]._replace(commitment=bytes(32)), *roster[1:]), ask, heads),
+        (AGREED, roster, ask._replace(opening=2), heads),
+        (AGREED, roster, ask._replace(attempt=1), heads),
+        (AGREED, roster, ask._replace(question=b"other"), heads),
+        (AGREED, roster, ask, heads[1:]),
     ]
-    found = {context(*plain), *(context(*each()) for each in changed)}
-    assert len(found) == len(changed) + 1
+    found = {ctx_of(context(*each), length) for each in changed for length in (50, 51)}
+    assert len(found) == 2 * len(changed)
 
 
 def test_vectors_of_different_lengths_are_not_opened() -> None:

@@ -6,7 +6,7 @@ secret. What a site has sent and can't be used is left where it is, and told in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from fedmerdel.errors import DataError
@@ -28,6 +28,7 @@ from fedmerdel.masking.messages import (
     check_seed,
     check_values,
     context,
+    ctx_of,
     join_name,
     run_seed,
     turn_name,
@@ -105,11 +106,14 @@ def centre_turn(
         What is asked.
     """
     refused: list[str] = []
+    bound = b""
+    if state.ask is not None and state.stage == ASKING:
+        bound = context(agreement, state.joins, state.ask, _heads(state.ask.answers))
     for site, name in missing(state).items():
         if name not in messages:
             continue
         try:
-            state = _taken(state, site, messages[name], agreement)
+            state = _taken(state, site, messages[name], agreement, bound)
         except DataError as why:
             refused.append(f" File {name!r} was not taken: {why}.")
     if not missing(state) and state.stage != ENDED:
@@ -162,7 +166,9 @@ def centre_messages(state: CentreState) -> dict[str, bytes]:
     opening, attempt = state.ask.opening, state.ask.attempt
     found = {turn_name("ask", opening, attempt): spelt(state.ask)}
     if state.stage == OPENING:
-        found[turn_name("heads", opening, attempt)] = spelt(Heads(opening, attempt, _heads(state)))
+        found[turn_name("heads", opening, attempt)] = spelt(
+            Heads(opening, attempt, _heads(state.answers))
+        )
     return found
 
 
@@ -215,11 +221,13 @@ def _check_sites(sites: Collection[str], agreement: Agreement) -> None:
         raise DataError(f"{len(sites)} sites are left, and sums need {agreement.least}")
 
 
-def _heads(state: CentreState) -> tuple[Head, ...]:
-    return tuple(answer.head for answer in state.answers)
+def _heads(answers: Iterable[Answer]) -> tuple[Head, ...]:
+    return tuple(answer.head for answer in answers)
 
 
-def _taken(state: CentreState, site: str, message: bytes, agreement: Agreement) -> CentreState:
+def _taken(
+    state: CentreState, site: str, message: bytes, agreement: Agreement, bound: bytes
+) -> CentreState:
     """Take what one site has sent, if it is what it had to send."""
     if state.ask is None:
         join = read(Join, message, MOST_SMALL)
@@ -231,9 +239,8 @@ def _taken(state: CentreState, site: str, message: bytes, agreement: Agreement) 
         answer = read(Answer, message, MOST_BYTES)
         _check_owner(answer.head.site, site)
         check_values(answer)
-        before = tuple(each.head for each in state.ask.answers)
-        length = len(answer.values) // WORD
-        ctx = context(agreement, state.joins, state.ask, before, length)
+        before = _heads(state.ask.answers)
+        ctx = ctx_of(bound, len(answer.values) // WORD)
         check_head(answer.head, state.joins[at], ctx, agreement, before[at] if before else None)
         answers = _with(state, state.answers, answer, lambda each: each.head.site)
         return state._replace(answers=answers)
@@ -268,7 +275,7 @@ def _gone_on(state: CentreState, work: Work) -> CentreState:
                 "software"
             )
         return state._replace(stage=OPENING)
-    heads, answers, seeds = _heads(state), state.answers, state.seeds
+    heads, answers, seeds = _heads(state.answers), state.answers, state.seeds
     found = total(values, [each.seed for each in seeds], heads[0].ctx)
     openings = (*state.history.openings, Opened(ask.question or b"", found))
     history = History(openings, state.history.seed or run_seed(heads))

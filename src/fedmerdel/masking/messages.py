@@ -132,23 +132,25 @@ def run_of(roster: Sequence[Join]) -> bytes:
     return digest(_RUN, *(spelt(join) for join in roster))
 
 
-def context(
-    agreement: Agreement, roster: Sequence[Join], ask: Ask, heads: Sequence[Head], length: int
-) -> bytes:
-    """Return the hash of all that one vector is for; ``heads`` are those of the opening before."""
+def context(agreement: Agreement, roster: Sequence[Join], ask: Ask, heads: Sequence[Head]) -> bytes:
+    """Return the hash of all that an answer is for; ``heads`` are those of the opening before."""
     who = (part for join in roster for part in (join.site.encode(), join.mask_key))
     return digest(
         _CONTEXT,
         agreement.study.encode(),
         run_of(roster),
         agreement.promise.encode(),
-        b"%d" % length,
         b"%d" % ask.opening,
         b"%d" % ask.attempt,
         digest(ask.question or b""),
         digest(*(spelt(head) for head in heads)),
         *who,
     )
+
+
+def ctx_of(found: bytes, length: int) -> bytes:
+    """Return the hash of all that one vector is for: a context, and how long the vector is."""
+    return digest(_CONTEXT, found, b"%d" % length)
 
 
 def run_seed(heads: Sequence[Head]) -> bytes:

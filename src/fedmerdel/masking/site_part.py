@@ -32,6 +32,7 @@ from fedmerdel.masking.messages import (
     check_seed,
     check_values,
     context,
+    ctx_of,
     join_name,
     run_seed,
     signed_head,
@@ -295,7 +296,7 @@ def _answered(
             "answered; ask the centre, and compare versions of the software"
         )
     vector = checked_vector(work.answer(ask.question, state.history))
-    ctx = context(agreement, state.roster, ask, state.heads, len(vector))
+    ctx = ctx_of(context(agreement, state.roster, ask, state.heads), len(vector))
     seed = random(SECRET)
     keys = {join.site: join.mask_key for join in state.roster}
     values = masked(vector, seed, state.secret, member.site, keys, ctx)
