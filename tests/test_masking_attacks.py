@@ -279,7 +279,7 @@ def test_a_message_of_another_study_is_refused() -> None:
     other = AGREED._replace(study="t" * 64)
     elsewhere = masked_run(begun(agreed=other))
     run = begun()
-    refuses(run, elsewhere.sent["ask-000-00.json"], "for another study")
+    refuses(run, elsewhere.sent["ask-000-00.json"], "this is asked for another study")
     joined = elsewhere.sites["hull"].join
     joins = [j if j.site != "hull" else joined for j in ask_of(run).joins]
     refuses(run, with_joins(run, joins), "site 'hull' has joined for another study")
@@ -497,6 +497,20 @@ def test_a_site_that_leaves_before_the_first_opening() -> None:
     refuses(run, earlier["ask-000-00.json"], "out of order")
     with pytest.raises(DataError, match="4 sites are left"):
         without(turn.state, ["york"], agreed)
+
+
+def test_an_earlier_attempt_is_not_opened() -> None:
+    """All six have answered the first attempt, and five the second: the first stays closed."""
+    agreed, run = six()
+    run = taken_all(run)
+    first = {name: state.answer for name, state in run.sites.items()}
+    turn = without(run.centre, ["zennor"], agreed)
+    run = taken(run._replace(centre=turn.state, sent=run.sent | turn.messages))
+    heads = tuple(answer.head for answer in first.values() if answer is not None)
+    assert len(heads) == 6
+    refuses(run, spelt(Heads(0, 0, heads)), "not of what was answered last")
+    refuses(run, spelt(Heads(0, 1, heads)), "not those of the whole roster")
+    refuses(run, spelt(Heads(0, 1, heads[:5])), "site 'hull' has answered something else")
 
 
 def test_a_site_that_leaves_after_the_first_opening_stops_the_others() -> None:
