@@ -10,7 +10,8 @@ import numpy as np
 
 from fedmerdel.masking.centre_part import CentreState, begin_run, centre_turn
 from fedmerdel.masking.messages import Ask, Heads
-from fedmerdel.masking.site_part import SiteState, join_run, site_takes, site_turn
+from fedmerdel.masking.site_part import join_run, site_turn
+from fedmerdel.masking.site_state import SiteState, site_takes
 from fedmerdel.masking.spelling import read, spelt
 from fedmerdel.masking.work import Agreement, History, Integers, Member, Turn
 from tests.toy_keys import key

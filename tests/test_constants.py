@@ -200,7 +200,7 @@ REASONS = {
         for name in (
             "messages.MOST_SMALL",
             "messages.MOST_SITES",
-            "messages.MOST_NUMBERS",
+            "masks.MOST_NUMBERS",
             "messages.MOST_QUESTION",
             "centre_part.MOST_BYTES",
             "folders.MOST_STATE",

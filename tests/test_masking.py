@@ -14,9 +14,9 @@ from scipy.stats import chi2
 
 from fedmerdel import DataError, OptionError
 from fedmerdel.masking.centre_part import ENDED, centre_waits
-from fedmerdel.masking.masks import digest, mask_key, masked, own_mask, total
+from fedmerdel.masking.masks import checked_vector, digest, mask_key, masked, own_mask, total
 from fedmerdel.masking.messages import Answer, Seed, run_seed
-from fedmerdel.masking.site_part import checked_vector, site_waits
+from fedmerdel.masking.site_state import site_waits
 from fedmerdel.masking.spelling import read
 from fedmerdel.masking.work import Agreement
 from tests.masked import (

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fedmerdel import DataError
 from fedmerdel.masking.centre_part import ASKING, OPENING, centre_turn, ended, missing, without
@@ -22,7 +25,8 @@ from fedmerdel.masking.messages import (
     signed_head,
     signed_join,
 )
-from fedmerdel.masking.site_part import JOINED, MASKED, OPENED, join_run, site_messages
+from fedmerdel.masking.site_part import join_run
+from fedmerdel.masking.site_state import JOINED, MASKED, OPENED, site_messages
 from fedmerdel.masking.spelling import read, spelt
 from tests.masked import (
     AGREED,
@@ -173,6 +177,23 @@ def test_a_bit_to_spare_in_base64_is_another_spelling() -> None:
     changed = message.replace(spare, spare[:-3] + other + b"==")
     assert changed != message
     refuses(run, changed, "it is no ask")
+
+
+@cache
+def at_the_second(name: str) -> Run:
+    """Sites wait for this message of the second opening."""
+    return opened_run() if name.startswith("ask") else masked_run(opened_run())
+
+
+@given(st.sampled_from(["ask-001-00", "heads-001-00"]), st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_byte_of_a_message_can_be_changed(name: str, data: st.DataObject) -> None:
+    """Each is signed by a site, or follows from what is; whatever arrives is refused in a line."""
+    run = at_the_second(name)
+    message = bytearray(run.sent[f"{name}.json"])
+    at = data.draw(st.integers(0, len(message) - 1))
+    message[at] = data.draw(st.integers(0, 255).filter(lambda byte: byte != message[at]))
+    refuses(run, bytes(message), r"\w")
 
 
 @pytest.mark.parametrize("junk", [b"\x00", b"[", b'{"a":', b"{", b"9", b'"', b"\xff", b" "])

@@ -6,9 +6,10 @@ What the numbers are, and what is asked, is known to a `SiteWork` alone.
 
 from __future__ import annotations
 
-from fedmerdel.masking.centre_part import CentreState
+from fedmerdel.masking.centre_part import CentreState, begin_run, centre_turn, ended, without
 from fedmerdel.masking.folders import take_centre_turn, take_site_turn
-from fedmerdel.masking.site_part import SiteState
+from fedmerdel.masking.site_part import join_run, site_turn
+from fedmerdel.masking.site_state import SiteState
 from fedmerdel.masking.work import Agreement, History, Member, Opened, SiteWork, Turn, Work
 
 __all__ = [
@@ -21,6 +22,12 @@ __all__ = [
     "SiteWork",
     "Turn",
     "Work",
+    "begin_run",
+    "centre_turn",
+    "ended",
+    "join_run",
+    "site_turn",
     "take_centre_turn",
     "take_site_turn",
+    "without",
 ]

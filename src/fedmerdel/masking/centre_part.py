@@ -10,11 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from fedmerdel.errors import DataError
-from fedmerdel.masking.masks import WORD, total
+from fedmerdel.masking.masks import MOST_NUMBERS, WORD, total
 from fedmerdel.masking.messages import (
     END,
     MOST_ATTEMPTS,
-    MOST_NUMBERS,
     MOST_QUESTION,
     MOST_SMALL,
     Answer,

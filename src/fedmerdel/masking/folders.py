@@ -24,13 +24,12 @@ from fedmerdel.masking.centre_part import (
     without,
 )
 from fedmerdel.masking.messages import END
-from fedmerdel.masking.site_part import (
+from fedmerdel.masking.site_part import join_run, site_turn
+from fedmerdel.masking.site_state import (
     SiteState,
-    join_run,
     most_bytes,
     site_messages,
     site_takes,
-    site_turn,
     site_waits,
 )
 from fedmerdel.masking.spelling import Item, read, spelt

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from fedmerdel.errors import DataError
 from fedmerdel.keys import LENGTH as KEY_LENGTH
 from fedmerdel.keys import SigningKey, fits
-from fedmerdel.masking.masks import SECRET, WORD, digest
+from fedmerdel.masking.masks import MOST_NUMBERS, SECRET, WORD, digest
 from fedmerdel.masking.spelling import frame, spelt
 from fedmerdel.masking.work import Agreement
 
@@ -21,9 +21,6 @@ MOST_SMALL = 4096
 
 MOST_SITES = 1000
 """Of a roster."""
-
-MOST_NUMBERS = 2**20
-"""Of a vector: 200 clusters of 2,000 levels take less than half."""
 
 MOST_QUESTION = 2**24
 """Bytes of a question."""
@@ -174,6 +171,16 @@ def check_join(join: Join, agreement: Agreement) -> None:
         raise DataError(f"site {join.site!r}: its mask key or commitment is no such thing")
     if not fits(agreement.keys[join.site], join.signature, _under_join(join)):
         raise _not_signed(join.site)
+
+
+def check_roster(roster: Sequence[Join], agreement: Agreement) -> None:
+    """Refuse a roster that lists a site or a mask key twice, or whom the study does not."""
+    names = [join.site for join in roster]
+    keys = {join.mask_key for join in roster} | {join.commitment for join in roster}
+    if names != sorted(set(names)) or len(keys) < 2 * len(names) or len(names) > MOST_SITES:
+        raise DataError("the roster is not in order, or has something twice")
+    for join in roster:
+        check_join(join, agreement)
 
 
 def check_head(

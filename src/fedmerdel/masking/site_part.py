@@ -6,19 +6,12 @@ Pure: what is kept and what has arrived in, what is to be kept and what goes out
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
-
-import numpy as np
+from collections.abc import Callable
 
 from fedmerdel.errors import DataError
-from fedmerdel.masking.masks import SECRET, digest, mask_key, masked, total
+from fedmerdel.masking.masks import SECRET, checked_vector, digest, mask_key, masked, total
 from fedmerdel.masking.messages import (
-    END,
     MOST_ATTEMPTS,
-    MOST_NUMBERS,
-    MOST_QUESTION,
     MOST_SITES,
     MOST_SMALL,
     Answer,
@@ -26,73 +19,30 @@ from fedmerdel.masking.messages import (
     Head,
     Heads,
     Join,
-    Seed,
     check_heads,
-    check_join,
+    check_roster,
     check_seed,
     check_values,
     context,
     ctx_of,
-    join_name,
     run_seed,
     signed_head,
     signed_join,
-    turn_name,
 )
-from fedmerdel.masking.spelling import is_kind, read, spelt
-from fedmerdel.masking.work import Agreement, History, Integers, Member, Opened, SiteWork, Turn
-
-JOINED, MASKED, OPENED, ENDED = "joined", "masked", "opened", "ended"
-"""Where a site is: it waits for a question, for the heads, for the next question, for nothing."""
+from fedmerdel.masking.site_state import (
+    ENDED,
+    JOINED,
+    MASKED,
+    OPENED,
+    SiteState,
+    most_bytes,
+    site_messages,
+    site_waits,
+)
+from fedmerdel.masking.spelling import is_kind, read
+from fedmerdel.masking.work import Agreement, History, Member, Opened, SiteWork, Turn
 
 Random = Callable[[int], bytes]
-
-
-class SiteState(NamedTuple):
-    """What a site keeps of a run, and shows to nobody.
-
-    Attributes
-    ----------
-    stage : str
-        Where it is.
-    join : Join
-        What it has joined with.
-    secret, nonce : bytes
-        Of its mask key; what its commitment is the hash of.
-    number : int
-        The last one that it has signed.
-    roster : tuple of Join
-        Who takes part; none before the first question.
-    opening, attempt : int
-        Of the last question that it has answered.
-    asked : bytes
-        Hash of the message that asked it.
-    question : bytes
-        The question.
-    answer : Answer or None
-        What it has answered: it answers with nothing else.
-    seed : bytes
-        Of its own mask.
-    heads : tuple of Head
-        What the roster stood by when it last opened its mask.
-    history : History
-        The finished openings.
-    """
-
-    stage: str
-    join: Join
-    secret: bytes
-    nonce: bytes
-    number: int
-    roster: tuple[Join, ...] = ()
-    opening: int = 0
-    attempt: int = 0
-    asked: bytes = b""
-    question: bytes = b""
-    answer: Answer | None = None
-    seed: bytes = b""
-    heads: tuple[Head, ...] = ()
-    history: History = History()
 
 
 def join_run(
@@ -166,55 +116,6 @@ def site_turn(
     return _turn(_answered(state, ask, digest(message), agreement, member, work, random))
 
 
-def site_messages(state: SiteState) -> dict[str, bytes]:
-    """Return what a site has to send by now; the same bytes each time."""
-    site = state.join.site
-    found = {join_name(site): spelt(state.join)}
-    if state.answer is not None:
-        name = turn_name("answer", state.opening, state.attempt, site)
-        found[name] = spelt(state.answer)
-        if state.stage == OPENED:
-            seed = Seed(site, state.answer.head.ctx, state.seed)
-            found[turn_name("seed", state.opening, state.attempt, site)] = spelt(seed)
-    return found
-
-
-def site_waits(state: SiteState) -> str:
-    """Say in a sentence whom a site waits for."""
-    waits = {
-        JOINED: "for the centre's roster and first question",
-        MASKED: f"for the centre to show that all have answered question {state.opening}",
-        OPENED: f"for the totals of question {state.opening}, with the centre's next message",
-    }
-    if state.stage == ENDED:
-        return f"The run has ended with {len(state.history.openings)} totals."
-    return f"Site {state.join.site!r} waits {waits[state.stage]}."
-
-
-def site_takes(state: SiteState, name: str) -> bool:
-    """Whether a file of this name is one that a site waits for."""
-    if state.stage == ENDED:
-        return False
-    if name == END:
-        return state.stage != JOINED
-    if state.stage == OPENED:
-        return name == turn_name("ask", state.opening + 1, 0)
-    if state.stage == MASKED and name == turn_name("heads", state.opening, state.attempt):
-        return True
-    found = re.fullmatch(r"ask-000-(\d\d)\.json", name)
-    if found is None or state.opening > 0:
-        return False
-    return state.stage == JOINED or int(found[1]) > state.attempt
-
-
-def most_bytes(state: SiteState) -> int:
-    """Return the most bytes that a message to a site may have, of those that it waits for."""
-    values = 0 if state.answer is None else len(state.answer.values)
-    spelt_bytes = 2 * MOST_SMALL + 4 * (values // 3 + 1)
-    sites = len(state.roster) if state.heads or state.stage == OPENED else MOST_SITES
-    return (sites + 1) * spelt_bytes + 4 * (MOST_QUESTION // 3 + 1)
-
-
 def _turn(state: SiteState) -> Turn[SiteState]:
     return Turn(state, site_messages(state), site_waits(state))
 
@@ -246,16 +147,6 @@ def _with_roster(state: SiteState, ask: Ask, agreement: Agreement, member: Membe
             f"and sums need {agreement.least}: compare fingerprints with more of them"
         )
     return state._replace(roster=ask.joins)
-
-
-def check_roster(roster: Sequence[Join], agreement: Agreement) -> None:
-    """Refuse a roster that lists a site or a mask key twice, or whom the study does not."""
-    names = [join.site for join in roster]
-    keys = {join.mask_key for join in roster} | {join.commitment for join in roster}
-    if names != sorted(set(names)) or len(keys) < 2 * len(names) or len(names) > MOST_SITES:
-        raise DataError("the roster is not in order, or has something twice")
-    for join in roster:
-        check_join(join, agreement)
 
 
 def _with_totals(state: SiteState, ask: Ask) -> SiteState:
@@ -313,15 +204,6 @@ def _answered(
         answer=Answer(signed_head(head, member.key), values),
         seed=seed,
     )
-
-
-def checked_vector(vector: Integers) -> Integers:
-    """Refuse what is no vector of whole numbers, or too long a one."""
-    if not isinstance(vector, np.ndarray) or vector.dtype != np.int64 or vector.ndim != 1:
-        raise DataError("an answer is one vector of int64")
-    if not 0 < len(vector) <= MOST_NUMBERS:
-        raise DataError(f"an answer has 1 to {MOST_NUMBERS:,} numbers")
-    return vector
 
 
 def _opened(state: SiteState, heads: Heads, agreement: Agreement, work: SiteWork) -> SiteState:
