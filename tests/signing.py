@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from fedmerdel import (
     Broadcast,
     Federation,
     GlobalModel,
     Reply,
-    SigningKey,
     SiteSummary,
     Study,
     Validation,
@@ -23,12 +20,7 @@ from fedmerdel import (
 from fedmerdel.parcels import Parcel
 from tests.parcels import TABLES
 from tests.site_tables import study
-
-
-def key(number: int) -> SigningKey:
-    """A key that is always the same, and no secret."""
-    return SigningKey(Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32))
-
+from tests.toy_keys import key
 
 CENTRE, STRANGER = key(100), key(200)
 SITES = {site: key(number) for number, site in enumerate(TABLES)}

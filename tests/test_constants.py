@@ -29,6 +29,7 @@ LOOKED_AT = (
     "centre",
     "release",
     "site",
+    "masking",
     "estimators",
     "options.py",
 )
@@ -200,6 +201,24 @@ REASONS = {
     "sums.search.PRIOR_UPDATES": "a bound on time, as that of sweeps",
     "estimators.consensus.START_STREAM": "a name for a stream of random numbers",
     "centre.rounds.UNCUT": "a mark, not a number",
+    **{
+        f"masking.{name}": "a bound on memory and time: "
+        "test_masking_attacks.py::test_ten_megabytes_of_junk"
+        for name in (
+            "messages.MOST_SMALL",
+            "messages.MOST_SITES",
+            "masks.MOST_NUMBERS",
+            "messages.MOST_QUESTION",
+            "centre_part.MOST_BYTES",
+            "folders.MOST_STATE",
+        )
+    },
+    "masking.messages.MOST_ATTEMPTS": "so that few seeds of a run can be chosen among",
+    "masking.spelling.VERSION": FORMAT,
+    "masking.masks.SECRET": "of X25519, SHA-256 and ChaCha20",
+    "masking.masks.WORD": "of int64",
+    "masking.work.LEAST": "the default of the promise: a choice, not a measurement",
+    "masking.work.FEWEST": "derived: of two sites each can subtract its own",
     "site.ledger.MOST_LEDGER": BOUND,
     "site.ledger.MOST_LINE": BOUND,
     "site.people.LEAST_SHARE": "a definition of disclosure control, not of a search",

@@ -64,7 +64,7 @@ class SigningKey:
     @classmethod
     def new(cls) -> SigningKey:
         """Make a key from the randomness of the operating system."""
-        return cls(_cryptography(_ED25519).Ed25519PrivateKey.generate())
+        return cls(cryptography_part(_ED25519).Ed25519PrivateKey.generate())
 
     @classmethod
     def load(cls, path: str | Path) -> SigningKey:
@@ -83,12 +83,12 @@ class SigningKey:
                 "nobody has read it, chmod 600"
             )
         try:
-            secret = _cryptography(_PEM).load_pem_private_key(content, password=None)
+            secret = cryptography_part(_PEM).load_pem_private_key(content, password=None)
         except OptionError:
             raise
         except Exception:  # not PEM, damaged, with a password, of a kind that it does not know
             secret = None
-        if not isinstance(secret, _cryptography(_ED25519).Ed25519PrivateKey):
+        if not isinstance(secret, cryptography_part(_ED25519).Ed25519PrivateKey):
             raise FileError(
                 f"{where} holds no secret key (Ed25519, PEM, no password): make one with "
                 "fedmerdel key"
@@ -103,7 +103,7 @@ class SigningKey:
         FileError
             If anything is there already, or nothing can be written there.
         """
-        pem, target = _cryptography(_PEM), Path(path)
+        pem, target = cryptography_part(_PEM), Path(path)
         content = self._secret.private_bytes(
             pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption()
         )
@@ -189,10 +189,10 @@ def key_fingerprint(public: str) -> str:
 
 def fits(public: str, signature: bytes, data: bytes) -> bool:
     """Whether a signature of some bytes was made with the secret of this public key."""
-    key = _cryptography(_ED25519).Ed25519PublicKey.from_public_bytes(public_bytes(public))
+    key = cryptography_part(_ED25519).Ed25519PublicKey.from_public_bytes(public_bytes(public))
     try:
         key.verify(signature, data)
-    except _cryptography("exceptions").InvalidSignature:
+    except cryptography_part("exceptions").InvalidSignature:
         return False
     return True
 
@@ -248,7 +248,8 @@ _ED25519 = "hazmat.primitives.asymmetric.ed25519"
 _PEM = "hazmat.primitives.serialization"
 
 
-def _cryptography(part: str) -> Any:
+def cryptography_part(part: str) -> Any:
+    """Import a module of the package cryptography, or say how to install it."""
     try:
         return import_module(f"cryptography.{part}")
     except ImportError:
