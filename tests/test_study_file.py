@@ -115,7 +115,15 @@ def test_every_setting_is_in_the_file_with_a_comment_above_it(tmp_path: Path) ->
     for line, above in zip(head[1:], head, strict=False):
         assert " = " not in line or line.startswith("#") or above.startswith("# ")
     document = tomllib.loads(text)
-    assert list(document) == ["study", "model", "disclosure", "promise", "table", "keys", "variable"]
+    assert list(document) == [
+        "study",
+        "model",
+        "disclosure",
+        "promise",
+        "table",
+        "keys",
+        "variable",
+    ]
     assert document["disclosure"]["source"] == "set by this study"
 
 

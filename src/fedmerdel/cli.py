@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import typer
 
-from fedmerdel.commands import agreement, centre, keys, site, stability, validation
+from fedmerdel.commands import agreement, centre, keys, site, stability, turn, validation
 from fedmerdel.errors import FedMerDelError, FedMerDelWarning
 
 app = typer.Typer(
@@ -52,6 +52,13 @@ app = typer.Typer(
 
         fedmerdel step centre/ leeds-1/ york-1/ hull-1/ -o centre-1/
 
+    Where nobody may see one site's counts, the study promises "sums". Then all take turns, which
+    say whose turn it is; files go to and fro:
+
+        fedmerdel turn leeds.toml from-centre/ to-centre/
+
+        fedmerdel turn study.toml from-sites/ to-sites/ --keep centre/
+
     Each site gets the centre's part model/, and gives its own rows to the common clusters; this
     file stays there:
 
@@ -80,6 +87,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "merge": centre.merge,
     "reply": site.reply,
     "step": centre.step,
+    "turn": turn.turn,
     "assign": site.assign_rows,
     "validate": validation.validate,
     "describe": centre.describe_model,

@@ -81,6 +81,7 @@ def sites_used_up(summaries: Summaries) -> list[str]:
 
 def check_summaries(study: Study, summaries: Summaries) -> None:
     """Refuse summaries that can't be merged, with the reason."""
+    study.check_counts()
     if not summaries:
         raise DataError("no summary was given: at least one site must send one")
     for summary in summaries:

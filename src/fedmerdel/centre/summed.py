@@ -14,26 +14,12 @@ from fedmerdel.release.cells import with_missing
 from fedmerdel.release.mechanism import People
 from fedmerdel.release.protection import protect
 from fedmerdel.release.summary import SiteSummary
-from fedmerdel.study.priors import centre_learns, study_prior
 from fedmerdel.study.study import Study
-from fedmerdel.summing.rounds import Scheme, State
+from fedmerdel.summing.rounds import State
 from fedmerdel.sums.sums import Sums
 
 EVERYONE = "all sites together"
 """What stands in the place of a site's name."""
-
-
-def scheme_of(study: Study, *, patient: bool = False) -> Scheme:
-    """Return what all sites of a study know before the first round of sums."""
-    return Scheme(
-        prior=study_prior(study, study.n_components),
-        learned=centre_learns(study),
-        missing=study.missing == "ignore",
-        tables={name: len(cells) for name, cells in study.tables.items()},
-        noise=study.promise.noise,
-        rounds=study.rounds,
-        patient=patient,
-    )
 
 
 def summed_federation(study: Study, state: State) -> Federation:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedmerdel.centre.summed import scheme_of
 from fedmerdel.fitting.passes import Workers
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.packing import PackedRows, repack
@@ -16,6 +15,7 @@ from fedmerdel.summing.noise import discrete_noise
 from fedmerdel.summing.question import Question
 from fedmerdel.summing.rounds import Brought, Scheme, State, follow, start
 from fedmerdel.summing.tally import STEPS
+from fedmerdel.summing.work import scheme_of
 from fedmerdel.sums.arrays import IntArray
 
 

@@ -33,7 +33,7 @@ from fedmerdel.masking.site_state import (
     site_waits,
 )
 from fedmerdel.masking.spelling import Item, read, spelt
-from fedmerdel.masking.work import Agreement, Member, SiteWork, Turn, Work
+from fedmerdel.masking.work import Agreement, History, Member, SiteWork, Turn, Work
 from fedmerdel.swap import not_following, take_lock
 
 STATE, LOCK = "state.json", "lock"
@@ -227,3 +227,9 @@ def _write(target: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with replacement(target) as part, open(os.open(part, flags, mode), "wb") as file:
         file.write(content)
+
+
+def site_history(folder: Path) -> History:
+    """Return the totals that a site has seen so far."""
+    state = _state(SiteState, folder)
+    return History() if state is None else state.history

@@ -186,7 +186,7 @@ def _answered(
             "the question is not the one that follows from the study and the totals: nothing was "
             "answered; ask the centre, and compare versions of the software"
         )
-    vector = checked_vector(work.answer(ask.question, state.history))
+    vector = checked_vector(work.answer(ask.question, state.history, len(state.roster)))
     ctx = ctx_of(context(agreement, state.roster, ask, state.heads), len(vector))
     seed = random(SECRET)
     keys = {join.site: join.mask_key for join in state.roster}

@@ -108,8 +108,11 @@ class SiteWork(Work, Protocol):
     def agrees(self, own: bytes, sent: bytes) -> bool:
         """Whether a question is the one that was derived here, but for the last bits of numbers."""
 
-    def answer(self, question: bytes, history: History) -> Integers:
-        """Return the site's own numbers, with its share of the noise; called once for each ctx."""
+    def answer(self, question: bytes, history: History, sites: int) -> Integers:
+        """Return the site's own numbers, with its share of the noise; called once for each ctx.
+
+        ``sites`` is how many are in the roster.
+        """
 
     def check_totals(self, history: History) -> None:
         """Raise if the last totals can't be right, or are nearly all of this site's own rows."""

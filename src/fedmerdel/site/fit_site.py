@@ -94,6 +94,7 @@ def prepare_release(
     check_is_study(study)
     check_site_name(site)
     study.key_of(site)
+    study.check_counts()
     threads = thread_count(n_jobs)
     opened = open_site_table(table)
     check_one_row_each(study, opened)

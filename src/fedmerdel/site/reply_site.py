@@ -89,6 +89,7 @@ def prepare_reply(
         raise OptionError("broadcast: give a Broadcast, such as Broadcast.load reads")
     # Before the work, not after.
     check_is_study(study)
+    study.check_counts()
     broadcast.check_study(study)
     check_site_name(site)
     study.key_of(site)

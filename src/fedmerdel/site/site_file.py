@@ -7,12 +7,15 @@ decides there: nothing that arrives can change it.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.files import check_place, read_plain, write_text
+from fedmerdel.keys import key_fingerprint
 from fedmerdel.study.policy import CUSTOM, POLICIES, Policy, custom_policy, policy_named
 from fedmerdel.study.site_keys import check_site_name
 from fedmerdel.study.study import Study
@@ -21,6 +24,9 @@ from fedmerdel.study.study_text import quoted
 from fedmerdel.texts import MOST_TOML
 
 SECTION = "site"
+
+DIGITS = re.compile(r"[0-9]{30}")
+"""A fingerprint without its gaps."""
 
 Approval = Literal["person", "nobody"]
 
@@ -48,6 +54,9 @@ most_rounds = {rounds}
 approve = {approve}
 # The secret key that signs what leaves, if the study lists keys.
 {key}
+# Sites whose keys a person here has compared with their owners: under promise "sums" only these
+# count towards the least number. By name, the 30 digits as the other site has read them out.
+{confirmed}
 """
 
 
@@ -75,6 +84,8 @@ class SiteFile:
         The file of the secret key that signs what leaves.
     most_risk : float or None
         Greatest risk of a cluster of a release, see `release_risks`; None refuses none.
+    confirmed : mapping of str to str
+        Fingerprints of other sites' keys, as a person has heard them from their owners.
     home : Path
         The folder of this file, in which the ledger is; of a link, where it leads.
     """
@@ -88,6 +99,7 @@ class SiteFile:
     approve: Approval = "person"
     key: Path | None = None
     most_risk: float | None = None
+    confirmed: Mapping[str, str] = field(default_factory=dict)
     home: Path = field(default=Path(), repr=False)
 
     @classmethod
@@ -141,6 +153,7 @@ class SiteFile:
             risk="# most_risk = 0.7" if self.most_risk is None else f"most_risk = {self.most_risk}",
             approve=quoted(self.approve),
             key='# key = "…"' if self.key is None else f"key = {quoted(str(self.key))}",
+            confirmed=_confirmed_lines(self.confirmed),
         )
         write_text(path, text)
 
@@ -160,6 +173,25 @@ class SiteFile:
             )
         self.check_limits(study)
         return study
+
+    def confirmed_keys(self, study: Study) -> frozenset[str]:
+        """Return the keys of a study whose fingerprints a person here has confirmed.
+
+        Raises
+        ------
+        DataError
+            If a fingerprint is of no site, or of another key than the study lists.
+        """
+        found = set()
+        for site, digits in self.confirmed.items():
+            listed = study.key_of(site)
+            if listed is None or "".join(key_fingerprint(listed).split()) != digits:
+                raise DataError(
+                    f"confirmed: the key that the study lists for {site!r} does not have this "
+                    "fingerprint: compare it again with its owner, and agree to no sums before"
+                )
+            found.add(listed)
+        return frozenset(found)
 
     def check_limits(self, study: Study) -> None:
         """Refuse a study that asks for more than this site agrees to."""
@@ -184,7 +216,7 @@ def is_site_file(path: str | Path) -> bool:
 def _entries(given: dict[str, Any], home: Path) -> dict[str, Any]:
     needed = ("name", "table", "study", "approved", "weakest_policy")
     for key in given:
-        if key not in (*needed, "most_rounds", "most_risk", "approve", "key"):
+        if key not in (*needed, "most_rounds", "most_risk", "approve", "key", "confirmed"):
             raise DataError(f"unknown entry {key!r}")
     for key in needed:
         if key not in given:
@@ -208,7 +240,26 @@ def _entries(given: dict[str, Any], home: Path) -> dict[str, Any]:
         "study": home / given["study"],
         "key": home / given["key"] if "key" in given else None,
         "weakest_policy": _policy(given["weakest_policy"]),
+        "confirmed": _fingerprints(given.get("confirmed", {})),
     }
+
+
+def _fingerprints(given: Any) -> dict[str, str]:
+    """Return the digits of each fingerprint, however they are grouped."""
+    texts = isinstance(given, dict) and all(isinstance(each, str) for each in given.values())
+    found = {site: "".join(each.split()) for site, each in given.items()} if texts else {}
+    if not texts or not all(DIGITS.fullmatch(each) for each in found.values()):
+        raise DataError(
+            "confirmed: give for each site, by name, the 30 digits of its key's fingerprint"
+        )
+    return found
+
+
+def _confirmed_lines(confirmed: Mapping[str, str]) -> str:
+    if not confirmed:
+        return '# confirmed = { NAME = "00000 00000 00000 00000 00000 00000" }'
+    entries = ", ".join(f"{quoted(site)} = {quoted(each)}" for site, each in confirmed.items())
+    return f"confirmed = {{ {entries} }}"
 
 
 def _policy(given: Any) -> Policy:

@@ -85,6 +85,7 @@ def validate_site(
     # Before the work, not after.
     check_site_name(site)
     study.key_of(site)
+    study.check_counts()
     threads = thread_count(n_jobs)
     opened = open_site_table(table)
     check_one_row_each(study, opened)

@@ -295,6 +295,14 @@ class Study:
             )
         return dict(self.site_keys)[site]
 
+    def check_counts(self) -> None:
+        """Refuse to tell a site's own counts where the study promises that nobody sees them."""
+        if self.promise.adds_up:
+            raise DataError(
+                f"study {self.name!r} promises {self.promise.kind!r}: no site's own counts leave "
+                "it; take turns instead (fedmerdel turn)"
+            )
+
     def to_text(self) -> str:
         """Return the TOML text that `save` writes."""
         return study_text(self.codebook, self.policy, vars(self))
