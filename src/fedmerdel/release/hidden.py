@@ -24,6 +24,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import gammaln, xlogy
 
+from fedmerdel.release.mechanism import Released
 from fedmerdel.study.policy import Policy
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
@@ -84,6 +85,17 @@ def filled(stats: Sums, rest: int, theta: Expectations, offsets: IntArray, polic
         _exchange(S[:, at], given[:, at], rest)
         _exchange(S[:, at], lost[:, at], None)
     return stats._replace(T=T, S=S)
+
+
+def with_rows(released: Released, rows: FloatArray, offsets: IntArray) -> Released:
+    """Return the same with some rows (M,) of the rest at other levels than it was told to have."""
+    if released.rest is None or not rows.any():
+        return released
+    S = released.sums.S.copy()
+    for start, end in pairwise(offsets):
+        rest = slice(released.rest, released.rest + 1), slice(start, end)
+        _exchange(S[rest], rows[None, start:end], None)
+    return released._replace(sums=released.sums._replace(S=S))
 
 
 def filled_table(
