@@ -156,6 +156,8 @@ def _exchange(cells: FloatArray, rows: FloatArray, rest: int | None) -> None:
 
     Of those that are in the rest, the rest gets the largest in exchange.
     """
+    if not rows.any():
+        return
     # The largest cell has lost nothing, and keeps half of what it was told to have.
     every, largest = np.arange(len(cells)), cells.argmax(axis=1)
     total = rows.sum(axis=1)
