@@ -77,4 +77,4 @@ def _log_likelihood(told: FloatArray, mean: FloatArray, policy: Policy) -> Float
     # Anywhere within the step: its ends and its middle stand for it.
     at: list[FloatArray] = [low, told, told + (policy.step - 1) // 2]
     seen = [xlogy(x[:, None], mean) - gammaln(np.maximum(x, 0.0) + 1.0)[:, None] for x in at]
-    return np.where(told[:, None] == 0, hidden, np.logaddexp.reduce(seen) - mean)
+    return np.asarray(np.where(told[:, None] == 0, hidden, np.logaddexp.reduce(seen) - mean))
