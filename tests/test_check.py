@@ -28,6 +28,14 @@ def test_check_tells_how_small_the_cells_are() -> None:
     assert found.n_rows == 100
 
 
+def test_check_tells_how_much_of_the_table_survives() -> None:
+    """Of the rarer levels: the three of c are hidden, the twenty of d are not."""
+    table = {"c": [1] * 3 + [0] * 97, "d": [1] * 20 + [0] * 80}
+    assert checked(table).told == pytest.approx(20 / 23)
+    assert checked(table, "none").told == 1.0
+    assert checked({"c": [0] * 100, "d": [0] * 100}).told == 1.0
+
+
 @pytest.mark.parametrize(
     ("positive", "negative", "rare"), [(7, 93, True), (92, 3, True), (8, 8, False), (0, 100, False)]
 )

@@ -73,6 +73,8 @@ REASONS = {
     "release.exact.ROUNDING": ROUNDING,
     "release.cells.DUST": ROUNDING,
     "release.hidden.TINY": "so that nothing is divided by 0",
+    "release.totals.GRID": "test_totals.py::test_a_finer_grid_changes_little",
+    "release.totals.UPDATES": "test_totals.py::test_more_updates_change_little",
     "release.hidden.SWEEPS": "far more than it takes: test_check_tables.py::"
     "test_a_filled_table_keeps_its_lines_and_columns",
     "inference.check_counts.N_BINS": SHOWN,

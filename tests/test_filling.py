@@ -19,6 +19,7 @@ from fedmerdel import (
     score_samples,
     simulate,
 )
+from fedmerdel.centre.filling import burden
 from fedmerdel.centre.prior import centre_prior
 from fedmerdel.sums.merging import local_clusters, merged_sums
 
@@ -77,3 +78,35 @@ def test_exact_counts_stay_as_they_are(small_sites) -> None:
     federation = merge_sites(study, [fit_site(study, X[site == b], f"site {b}") for b in range(2)])
     assert federation.sums is federation.released_sums
     assert federation.prior is federation.released_prior
+
+
+def test_burden_is_the_odds_ratio_that_all_levels_share() -> None:
+    """Clusters whose odds are 3 times and a third of the usual ones, at each of twenty levels."""
+    offsets = np.arange(0, 41, 2)
+    odds = np.random.default_rng(0).uniform(0.01, 0.4, 20)
+    shares = np.stack([1 / (1 + odds), odds / (1 + odds)], axis=1).ravel()
+    S = []
+    for times in (3.0, 1 / 3):
+        S.append(
+            1e6 * np.stack([1 / (1 + times * odds), times * odds / (1 + times * odds)], axis=1)
+        )
+    found = burden(np.array(S).reshape(2, -1), shares, offsets)
+    np.testing.assert_array_equal(found[:, ::2], 1.0)
+    np.testing.assert_allclose(found[:, 1::2], np.repeat([[3.0], [1 / 3]], 20, axis=1), rtol=1e-4)
+    np.testing.assert_allclose(burden(np.zeros((1, 40)), shares, offsets), 1.0)
+
+
+def test_wide_tables_at_small_sites_are_better_than_no_clusters() -> None:
+    """Each of 6 sites hides most of 70 rare conditions; half of the rows have many of them."""
+    rng = np.random.default_rng(4)
+    rare = np.exp(rng.normal(-4.0, 0.7, 70)).clip(0.004, 0.1)
+    sick = rng.random(2400) < 0.4
+    X = (rng.random((2400, 70)) < np.where(sick[:, None], 2.2, 0.3) * rare).astype(np.uint8)
+    X[:, :10] = rng.random((2400, 10)) < np.where(sick, 0.6, 0.15)[:, None]
+    kept, held = X[:1200], X[1200:]
+    study = draft_study(kept, name="wide")
+    federation = merge_sites(study, [fit_site(study, kept[b::6], f"site {b}") for b in range(6)])
+    share = (kept.sum(axis=0) + 0.5) / (len(kept) + 1)
+    alone = held @ np.log(share) + (1 - held) @ np.log(1 - share)
+    assert score_samples(federation.model, held).mean() > alone.mean()
+    assert score_samples(unfilled(federation).model, held).mean() < alone.mean()

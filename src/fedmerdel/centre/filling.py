@@ -13,12 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedmerdel.centre.prior import centre_prior
+from fedmerdel.release.hidden import TINY
+from fedmerdel.release.mechanism import Released
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.study import Study
-from fedmerdel.sums.arrays import IntArray
+from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations, expectations
-from fedmerdel.sums.levels import level_shares, sum_levels
+from fedmerdel.sums.levels import level_shares, level_totals, most_frequent, sum_levels
 from fedmerdel.sums.merging import LocalClusters, local_clusters, merged_sums
 from fedmerdel.sums.sums import Sums
 
@@ -33,7 +35,8 @@ def filled_alike(study: Study, summaries: Summaries) -> LocalClusters:
     Whether a variable tells clusters apart must not be read off zeros: a rare level is hidden in
     small clusters and told in large ones, also where it is as rare in all.
     """
-    return _expected(study, summaries, _alike(study, summaries))
+    released = _with_totals(study, summaries)
+    return _expected(study, released, _alike(study, released))
 
 
 def filled_in_groups(
@@ -52,7 +55,7 @@ def filled_in_groups(
     n_components : int
         Of the centre's prior.
     """
-    local = filled_alike(study, summaries)
+    local, released = filled_alike(study, summaries), _with_totals(study, summaries)
     if _is_told(local, summaries):
         return local
     owner = np.empty(local.stats.n_clusters, dtype=np.int64)
@@ -60,11 +63,41 @@ def filled_in_groups(
         owner[group] = k
     ends = np.cumsum([summary.n_clusters for summary in summaries])
     owners = np.split(owner, ends[:-1])
+    offsets = study.codebook.level_offsets
+    shares = _pooled(released, offsets)
     for _ in range(STEPS):
         stats = merged_sums(local, list(groups))
-        theta = expectations(stats, centre_prior(study, n_components, stats.S).described)
-        local = _expected(study, summaries, [theta.take(own) for own in owners])
+        prior = centre_prior(study, n_components, stats.S).described
+        eps = prior.eps * burden(stats.S, shares, offsets)
+        theta = expectations(stats, prior._replace(eps=eps))
+        local = _expected(study, released, [theta.take(own) for own in owners])
     return local
+
+
+def burden(S: FloatArray, shares: FloatArray, offsets: IntArray) -> FloatArray:
+    """Return how many times as frequent levels are expected in clusters as in all rows: (K, M).
+
+    A cluster of people with many conditions has more of the rare ones too, of which nobody could
+    tell. So against the most frequent level of each variable the odds of all others are
+    multiplied by one number for each cluster: that of Mantel and Haenszel from all levels. One
+    row of the population is added, so that a cluster without any has a number too.
+
+    Parameters
+    ----------
+    S : float64 array (K, M)
+        Counts of the clusters, with hidden ones as expected so far.
+    shares : float64 array (M,)
+        Of the levels among all rows.
+    offsets : int64 array (P + 1,)
+        Where each variable's levels start.
+    """
+    common = most_frequent(shares, offsets)
+    rows = S + shares
+    usual = level_totals(np.where(common, rows, 0.0), offsets)
+    share = level_totals(np.where(common, shares, 0.0), offsets)
+    more = (rows * share)[:, ~common].sum(axis=1, keepdims=True)
+    fewer = (usual * shares)[:, ~common].sum(axis=1, keepdims=True)
+    return np.where(common, 1.0, more / np.maximum(fewer, TINY))
 
 
 def filled_replies(
@@ -75,11 +108,12 @@ def filled_replies(
     if weights is not None:  # what was sent out is what finds clusters: levels to a power
         powers = np.repeat(weights, study.codebook.n_levels)
         sent = sent._replace(log_levels=sent.log_levels / powers)
+    released = _with_totals(study, summaries)
     known = [
         sent if replies else alike
-        for replies, alike in zip(replied, _alike(study, summaries), strict=True)
+        for replies, alike in zip(replied, _alike(study, released), strict=True)
     ]
-    return _expected(study, summaries, known)
+    return _expected(study, released, known)
 
 
 def told_alone(filled: Sums, summaries: Summaries, groups: tuple[IntArray, ...]) -> Sums:
@@ -109,23 +143,36 @@ def told_alone(filled: Sums, summaries: Summaries, groups: tuple[IntArray, ...])
     return filled._replace(S=np.where(never, 0.0, filled.S))
 
 
-def _alike(study: Study, summaries: Summaries) -> list[Expectations]:
+def _with_totals(study: Study, summaries: Summaries) -> list[Released]:
+    """Return what the sites released, with hidden totals as those of all sites suggest."""
+    mechanism = mechanism_for(study.policy)
+    told = [summary.released for summary in summaries]
+    return mechanism.with_totals(told, study.codebook.level_offsets)
+
+
+def _pooled(released: Sequence[Released], offsets: IntArray) -> FloatArray:
+    """Return the share of each level among all rows: (M,)."""
+    return level_shares(np.concatenate([each.sums.S for each in released]), offsets)
+
+
+def _alike(study: Study, released: Sequence[Released]) -> list[Expectations]:
     """Return what is known of clusters that are alike: the levels of all rows."""
-    pooled = np.concatenate([summary.sums.S for summary in summaries])
     with np.errstate(divide="ignore"):
-        levels = np.log(level_shares(pooled, study.codebook.level_offsets))
+        levels = np.log(_pooled(released, study.codebook.level_offsets))
         return [
-            Expectations(np.log(summary.sums.T), np.tile(levels, (summary.n_clusters, 1)))
-            for summary in summaries
+            Expectations(np.log(each.sums.T), np.tile(levels, (each.sums.n_clusters, 1)))
+            for each in released
         ]
 
 
-def _expected(study: Study, summaries: Summaries, known: Sequence[Expectations]) -> LocalClusters:
+def _expected(
+    study: Study, released: Sequence[Released], known: Sequence[Expectations]
+) -> LocalClusters:
     mechanism, offsets = mechanism_for(study.policy), study.codebook.level_offsets
     return local_clusters(
         [
-            mechanism.expected(summary.released, theta, offsets)
-            for summary, theta in zip(summaries, known, strict=True)
+            mechanism.expected(each, theta, offsets)
+            for each, theta in zip(released, known, strict=True)
         ]
     )
 

@@ -88,11 +88,26 @@ def show_check(found: Check, study: Study) -> None:
             f"Under {study.policy.threshold} rows: {levels} of {_some(list(found.rare))}. Policy "
             f"{study.policy.name!r} releases them as 0."
         )
+    if study.policy.smallest > 1:
+        screen.print(told_text(found.told, study, "The site's totals can tell"))
     for name in found.rare_outcomes:
         screen.print(
             f"Outcome {name}: fewer than {study.policy.threshold} rows are in one of its cells. "
             f"Policy {study.policy.name!r} releases this count as 0 in every cluster."
         )
+
+
+def told_text(told: float, study: Study, where: str) -> str:
+    """Return how much of a site's table a policy lets survive, and what to do if it is little."""
+    text = (
+        f"{where} {told:.0%} of the entries (of levels but the most frequent one of each variable)."
+    )
+    if told < 0.5:
+        text += (
+            f" Policy {study.policy.name!r} hides most of this table: sums over all sites, a study "
+            "with the promise 'sums', would tell more of it."
+        )
+    return text
 
 
 def show_review(seen: Review, most_risk: float) -> None:

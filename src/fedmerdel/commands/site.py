@@ -32,6 +32,7 @@ from fedmerdel.commands.screen import (
     show_next,
     show_review,
     show_validation,
+    told_text,
 )
 from fedmerdel.errors import DataError, FileError, OptionError, RareLevelWarning
 from fedmerdel.files import check_earlier, check_place, write_text
@@ -206,12 +207,13 @@ def reply(
 
 def _show_release(here: Site, released: Release, what: str, output: Path) -> None:
     changes = released.changes
+    told = told_text(changes.told, here.study, "Counts of clusters tell")
     if here.ledger is None:
         screen.print(no_ledger())
     screen.print(
         f"{what} written to {output}. Disclosure control changed "
         f"{count(changes.changed, 'count')}, by {changes.largest_change:,.0f} rows at most, and "
-        f"costs {changes.cost_per_row:.4f} nats of ELBO a row. These three numbers are for you; "
+        f"costs {changes.cost_per_row:.4f} nats of ELBO a row. {told} These numbers are for you; "
         "they are not in what you send."
     )
     if here.agreed is not None and here.agreed.approve == "person":

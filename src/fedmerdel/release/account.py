@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+import numpy as np
 from scipy.special import digamma, gammaln
 
 from fedmerdel.errors import DataError
-from fedmerdel.sums.arrays import FloatArray
-from fedmerdel.sums.levels import expected_log_levels
+from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.levels import expected_log_levels, most_frequent
 from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.special import ln_beta
 from fedmerdel.sums.sums import Sums
@@ -101,6 +102,8 @@ class Changes:
         What the ELBO falls if the model is made from the released numbers, in nats.
     cost_per_row : float
         The same for each row.
+    told : float
+        The share of the table that is told where it is; see `told_share`.
     """
 
     absorbed: int
@@ -110,6 +113,18 @@ class Changes:
     elbo: float
     cost: float
     cost_per_row: float
+    told: float
+
+
+def told_share(exact: FloatArray, released: FloatArray, offsets: IntArray) -> float:
+    """Return which share of counts (..., M) is told where it is; 1 if there are none.
+
+    Of levels but the most frequent one of each variable: the others say what is particular about
+    rows, and in a sparse table nearly all entries are at the level "no".
+    """
+    others = ~most_frequent(exact.reshape(-1, exact.shape[-1]).sum(axis=0), offsets)
+    total = float(exact[..., others].sum())
+    return float(np.minimum(exact, released)[..., others].sum()) / total if total > 0 else 1.0
 
 
 def release_cost(exact: Sums, released: Sums, prior: Prior) -> float:

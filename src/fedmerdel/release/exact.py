@@ -52,6 +52,10 @@ class Exact(Mechanism):
         """Return the sum."""
         return Known(weights, float(told.sum()), float(told.sum()))
 
+    def with_totals(self, released: Sequence[Released], offsets: IntArray) -> list[Released]:
+        """Return what they released: no total is hidden."""
+        return list(released)
+
     def expected(self, released: Released, theta: Expectations, offsets: IntArray) -> Sums:
         """Return the sums."""
         return released.sums

@@ -24,6 +24,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import gammaln, xlogy
 
+from fedmerdel.release.mechanism import Released
 from fedmerdel.study.policy import Policy
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
@@ -86,6 +87,17 @@ def filled(stats: Sums, rest: int, theta: Expectations, offsets: IntArray, polic
     return stats._replace(T=T, S=S)
 
 
+def with_rows(released: Released, rows: FloatArray, offsets: IntArray) -> Released:
+    """Return the same with some rows (M,) of the rest at other levels than it was told to have."""
+    if released.rest is None or not rows.any():
+        return released
+    S = released.sums.S.copy()
+    for start, end in pairwise(offsets):
+        rest = slice(released.rest, released.rest + 1), slice(start, end)
+        _exchange(S[rest], rows[None, start:end], None)
+    return released._replace(sums=released.sums._replace(S=S))
+
+
 def filled_table(
     cells: FloatArray, mean: FloatArray, policy: Policy
 ) -> tuple[FloatArray, FloatArray]:
@@ -144,6 +156,8 @@ def _exchange(cells: FloatArray, rows: FloatArray, rest: int | None) -> None:
 
     Of those that are in the rest, the rest gets the largest in exchange.
     """
+    if not rows.any():
+        return
     # The largest cell has lost nothing, and keeps half of what it was told to have.
     every, largest = np.arange(len(cells)), cells.argmax(axis=1)
     total = rows.sum(axis=1)

@@ -168,6 +168,18 @@ class Mechanism(ABC):
     # At the centre.
 
     @abstractmethod
+    def with_totals(self, released: Sequence[Released], offsets: IntArray) -> list[Released]:
+        """Return what all sites released, with hidden totals as those of all of them suggest.
+
+        Parameters
+        ----------
+        released : sequence of Released
+            One of each site, as they came.
+        offsets : int64 array (P + 1,)
+            Where each variable's levels start.
+        """
+
+    @abstractmethod
     def expected(self, released: Released, theta: Expectations, offsets: IntArray) -> Sums:
         """Return what the sums that a site released stand for.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedmerdel.errors import DataError
 from fedmerdel.inference.check_counts import CheckCounts
-from fedmerdel.release.account import Account, Changes, release_cost
+from fedmerdel.release.account import Account, Changes, release_cost, told_share
 from fedmerdel.release.cells import DUST, all_cells
 from fedmerdel.release.check_tables import check_cells, protect_checks
 from fedmerdel.release.mechanism import People, Released
@@ -120,5 +120,6 @@ def protect(
         elbo=elbo(sums, prior),
         cost=cost,
         cost_per_row=cost / float(sums.T.sum()),
+        told=told_share(sums.S, released.S, prior.offsets),
     )
     return Protected(leaves, account, changes, tables)

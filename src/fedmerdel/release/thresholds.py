@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from fedmerdel.release.cells import with_missing
-from fedmerdel.release.hidden import filled, filled_table
+from fedmerdel.release.hidden import filled, filled_table, with_rows
 from fedmerdel.release.known_sums import Known, known_sum, may_be_empty
 from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
 from fedmerdel.release.nats import entropy_bound, overlap_bound
@@ -29,6 +29,7 @@ from fedmerdel.release.tables import (
     protect_table,
     site_rows,
 )
+from fedmerdel.release.totals import expected_totals
 from fedmerdel.study.policy import CUSTOM, Policy
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
@@ -171,6 +172,15 @@ class Thresholds(Mechanism):
         to half a step where it is told.
         """
         return Policy(CUSTOM, 0, self.policy.smallest, self.policy.source)
+
+    def with_totals(self, released: Sequence[Released], offsets: IntArray) -> list[Released]:
+        """Return the same with hidden totals filled in, as rows of the rest."""
+        told = np.array([each.sums.S.sum(axis=0) for each in released])
+        expected = expected_totals(told, offsets, self.policy)
+        return [
+            with_rows(each, rows, offsets)
+            for each, rows in zip(released, expected - told, strict=True)
+        ]
 
     def expected(self, released: Released, theta: Expectations, offsets: IntArray) -> Sums:
         """Return the sums with hidden counts filled with what is expected of them."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedmerdel.errors import DataError
 from fedmerdel.fitting.passes import Workers, count_together
+from fedmerdel.release.account import told_share
 from fedmerdel.site.outcome_rows import site_outcomes
 from fedmerdel.site.site_table import (
     check_one_row_each,
@@ -46,6 +47,9 @@ class Check:
     total_weight, effective_rows : float
         The sum of the weights, which a fit takes for the number of rows; and how many rows of
         equal weight would tell as much (Kish: the square of the sum over the sum of squares).
+    told : float
+        Share of the entries, at levels but the most frequent one of each variable, that the policy
+        lets the totals tell. Counts of clusters tell less. For the site's own eyes.
     """
 
     problems: tuple[str, ...]
@@ -57,6 +61,7 @@ class Check:
     enough: bool
     total_weight: float
     effective_rows: float
+    told: float = 1.0
 
 
 def check_site(study: Study, table: Any) -> Check:
@@ -88,8 +93,11 @@ def check_site(study: Study, table: Any) -> Check:
         problems.append(str(error))
     missing: dict[str, float] = {}
     rare: dict[str, int] = {}
+    told = 1.0
     if rows is not None:
         S = count_together(rows, Workers()).S[0]
+        kept = np.where(S < study.policy.least, 0.0, S)
+        told = told_share(S, kept, study.codebook.level_offsets)
         for variable, counts in zip(
             study.codebook.variables,
             np.split(S, study.codebook.level_offsets[1:-1]),
@@ -124,6 +132,7 @@ def check_site(study: Study, table: Any) -> Check:
         enough,
         total_weight=float(weights.sum()),
         effective_rows=float(weights.sum() ** 2 / (weights**2).sum()),
+        told=told,
     )
 
 

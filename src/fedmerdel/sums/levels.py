@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from scipy.special import digamma
 
-from fedmerdel.sums.arrays import FloatArray, IntArray
+from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 
 
 def sum_levels(by_level: FloatArray, offsets: IntArray) -> FloatArray:
@@ -32,6 +34,14 @@ def level_means(by_level: FloatArray, offsets: IntArray) -> FloatArray:
 def level_shares(S: FloatArray, offsets: IntArray) -> FloatArray:
     """Return the share of each level among all counts, ``1 / L_j`` where there are none: (M,)."""
     return level_means(S.reshape(-1, S.shape[-1]).sum(axis=0), offsets)
+
+
+def most_frequent(shares: FloatArray, offsets: IntArray) -> BoolArray:
+    """Return which level of each variable, one of each, is the most frequent: (M,)."""
+    found = np.zeros(len(shares), dtype=np.bool_)
+    for start, end in pairwise(offsets):
+        found[start + shares[start:end].argmax()] = True
+    return found
 
 
 def expected_log_levels(eps: FloatArray, offsets: IntArray) -> FloatArray:
