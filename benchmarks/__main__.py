@@ -29,6 +29,7 @@ BENCHMARKS = {
     "outcome_kinds": "Outcomes of other kinds",
     "real_confusion": "Rates of outcomes where variables depend within clusters",
     "hidden": "One shot under a disclosure policy",
+    "private": "Differential privacy: what a budget costs",
     "rounds": "Rounds: from one shot to pooled quality",
     "assign": "Loading a model and assigning rows",
     "learned_prior": "The learned prior against the fixed one",

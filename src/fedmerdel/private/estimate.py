@@ -29,6 +29,21 @@ class Mixture(NamedTuple):
     cells: FloatArray
 
 
+class Signal(NamedTuple):
+    """In which directions clusters differ, as the moments of all rows tell.
+
+    Attributes
+    ----------
+    axes : float64 array (size, q)
+        Directions at right angles, of length 1.
+    variance : float64 array (q,)
+        Of the clusters' means along each.
+    """
+
+    axes: FloatArray
+    variance: FloatArray
+
+
 class Noised(NamedTuple):
     """Sums with noise: of one release, or the mean of several.
 
@@ -60,21 +75,34 @@ class Noised(NamedTuple):
         )
 
 
-def denoised(sums: Noised, coding: Coding) -> Mixture:
+def denoised(sums: Noised, coding: Coding, signal: Signal) -> Mixture:
     """Return the clusters that are likeliest behind noised sums.
 
-    Deviations of a variable's probabilities between clusters have some variance, by which their
-    squares exceed those of noise: each is shrunk to what remains of it by expectation.
+    Along the directions of the signal clusters differ by as much as is known; beside them, by as
+    much as the squares of each variable's numbers exceed those of noise. Each number is shrunk to
+    what remains of it by expectation.
     """
     T = np.maximum(sums.T, sums.T_noise)
-    size = coding.n_cells - 1
-    ends = np.concatenate(([0], np.cumsum(size)))
-    excess = sum_levels((sums.numbers**2).sum(axis=0), ends) - len(T) * size * sums.noise**2
-    variance = np.maximum(excess / size / (T**2).sum(), 1e-12)
-    signal = T[:, None] ** 2 * variance
-    kept = np.repeat(signal / (signal + sums.noise**2), size, axis=1)
-    p = coding.centre + coding.deviations(kept * sums.numbers) / T[:, None]
-    p = np.maximum(p, FLOOR * coding.centre)
+    noise = sums.noise**2
+    of_axes = T[:, None] ** 2 * signal.variance
+    if sums.numbers.shape[1] < coding.size:
+        kept = (sums.numbers * of_axes / (of_axes + noise)) @ signal.axes.T
+    else:
+        along = sums.numbers @ signal.axes
+        beside = sums.numbers - along @ signal.axes.T
+        size = coding.n_cells - 1
+        ends = np.concatenate(([0], np.cumsum(size)))
+        room = 1.0 - (signal.axes**2).sum(axis=1)
+        excess = sum_levels((beside**2).sum(axis=0) - len(T) * room * noise, ends)
+        rest = T[:, None] ** 2 * np.maximum(excess / size / (T**2).sum(), 1e-12)
+        kept = beside * np.repeat(rest / (rest + noise), size, axis=1)
+        kept += (along * of_axes / (of_axes + noise)) @ signal.axes.T
+    return around(coding, T, kept / T[:, None])
+
+
+def around(coding: Coding, T: FloatArray, numbers: FloatArray) -> Mixture:
+    """Return clusters whose rows are written as these numbers, on average."""
+    p = np.maximum(coding.centre + coding.deviations(numbers), FLOOR * coding.centre)
     return Mixture(T, p / np.repeat(sum_levels(p, coding.starts), coding.n_cells, axis=1))
 
 

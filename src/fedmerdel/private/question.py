@@ -11,7 +11,7 @@ from fedmerdel.private.coding import Coding
 from fedmerdel.sums.arrays import FloatArray, IntArray
 
 FINEST = 2.0**9
-"""How many times longer the sensitivity is than what rounding a vector to the grid may add to it."""
+"""Times that what rounding to the grid adds to the sensitivity goes into it."""
 
 
 class Question(NamedTuple):
@@ -25,6 +25,9 @@ class Question(NamedTuple):
         What an E step reads; no clusters for moments.
     coding : Coding
         How a row's cells become numbers.
+    axes : float64 array (size of the coding, axes)
+        Directions at right angles, of length 1, if only what rows are along them is asked for;
+        of no size if all is.
     limit : float
         Length at which these are cut off: a longer row counts less, as a whole.
     row : float
@@ -43,6 +46,7 @@ class Question(NamedTuple):
     log_weights: FloatArray
     log_levels: FloatArray
     coding: Coding
+    axes: FloatArray
     limit: float
     row: float
     outcomes: tuple[tuple[str, int], ...]
@@ -53,7 +57,12 @@ class Question(NamedTuple):
     @property
     def size(self) -> int:
         """Numbers in the answer."""
-        return answer_size(self.what, len(self.log_weights), self.coding, self.outcomes)
+        return answer_size(self.what, len(self.log_weights), self.width, self.outcomes)
+
+    @property
+    def width(self) -> int:
+        """Numbers that stand for a row."""
+        return self.axes.shape[1] if self.axes.size else self.coding.size
 
 
 class Answer(NamedTuple):
@@ -63,7 +72,7 @@ class Answer(NamedTuple):
     ----------
     T : float64 array (K,)
         Rows in each cluster.
-    numbers : float64 array (K, size of the coding)
+    numbers : float64 array (K, width)
         What their cells are written as.
     outcomes : dict of str to float64 array (K, C)
         Rows in each cell.
@@ -75,12 +84,12 @@ class Answer(NamedTuple):
 
 
 def answer_size(
-    what: str, n_clusters: int, coding: Coding, outcomes: tuple[tuple[str, int], ...] = ()
+    what: str, n_clusters: int, width: int, outcomes: tuple[tuple[str, int], ...] = ()
 ) -> int:
     """Return how many numbers an answer has."""
     if what == "moments":
-        return coding.size * (coding.size + 1) // 2
-    return n_clusters * (1 + coding.size + sum(cells for _, cells in outcomes))
+        return width * (width + 1) // 2
+    return n_clusters * (1 + width + sum(cells for _, cells in outcomes))
 
 
 def sensitivity(question: Question, unit: int) -> float:
@@ -113,7 +122,7 @@ def to_steps(question: Question, parts: list[FloatArray]) -> IntArray:
 
 def read_clusters(question: Question, totals: IntArray) -> Answer:
     """Return what a vector of whole steps says of clusters."""
-    K, size = len(question.log_weights), question.coding.size
+    K, size = len(question.log_weights), question.width
     sums = totals * question.grid
     T, numbers, rest = np.split(sums, [K, K * (1 + size)])
     outcomes, start = {}, 0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from fedmerdel.fitting.code_tables import build_table
+from fedmerdel.fitting.kernels import log_rho_block
 from fedmerdel.fitting.passes import Workers, expect_and_count, log_evidence
-from fedmerdel.private.coding import Coding
 from fedmerdel.private.question import Question, to_steps
-from fedmerdel.records.packing import PackedRows, unpack_levels
+from fedmerdel.records.packing import PackedRows
 from fedmerdel.site.people import count_outcomes
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
@@ -39,7 +40,7 @@ def count(
     outcomes : mapping of str to float64 array (N, C), optional
         Share of each row in each cell, where outcomes are asked for: they sum to 1 at most.
     """
-    length = np.sqrt(squared_lengths(question.coding, rows, workers))
+    length = np.sqrt(_squared_lengths(question, rows, workers))
     within = np.minimum(1.0, question.limit / np.maximum(length, 1e-300))
     cut = rows._replace(weights=rows.weights * within)
     if question.what == "moments":
@@ -47,37 +48,46 @@ def count(
     theta = Expectations(question.log_weights, question.log_levels)
     found = expect_and_count(cut, theta, workers)
     numbers = question.coding.numbers(question.coding.cells(found.T, found.S))
-    parts = [question.row * found.T, numbers]
+    parts = [question.row * found.T, numbers @ question.axes if question.axes.size else numbers]
     asked = {name: (outcomes or {})[name] for name, _ in question.outcomes}
     told = count_outcomes(rows, theta, asked, workers)
     return to_steps(question, parts + [question.outcome * cells for cells in told.values()])
 
 
-def squared_lengths(coding: Coding, rows: PackedRows, workers: Workers) -> FloatArray:
+def _squared_lengths(question: Question, rows: PackedRows, workers: Workers) -> FloatArray:
     """Return the squared length of what each row is written as."""
-    levels, missing = coding.lengths()
+    if question.axes.size:
+        found = [(y**2).sum(axis=1) for _, y in _written(question, rows)]
+        return np.concatenate([np.empty(0), *found])
+    levels, missing = question.coding.lengths()
     # A missing entry adds nothing to a table of expectations: so what it adds comes first.
-    more = levels - np.repeat(missing, coding.n_levels)
+    more = levels - np.repeat(missing, question.coding.n_levels)
     theta = Expectations(np.array([missing.sum()]), more[None])
     return np.maximum(log_evidence(rows, theta, workers), 0.0)
 
 
 def _moments(question: Question, rows: PackedRows, within: FloatArray) -> FloatArray:
-    coding, size = question.coding, question.coding.size
-    total = np.zeros((size, size))
-    for start in range(0, rows.n_rows, ROWS_AT_ONCE):
-        at = np.arange(start, min(start + ROWS_AT_ONCE, rows.n_rows))
-        y = row_numbers(coding, unpack_levels(rows.take(at))) * within[at, None]
-        total += y.T @ (y * rows.weights[at, None])
-    upper = np.triu_indices(size)
+    total = np.zeros((question.width, question.width))
+    for at, y in _written(question, rows):
+        cut = y * within[at, None]
+        total += cut.T @ (cut * rows.weights[at, None])
+    upper = np.triu_indices(question.width)
     return np.asarray(total[upper] * np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0)))
 
 
-def row_numbers(coding: Coding, levels: IntArray) -> FloatArray:
-    """Return what rows of level numbers, -1 where missing, are written as: (N, size)."""
-    cells = np.zeros((len(levels), len(coding.centre)))
-    for j, start in enumerate(coding.starts[:-1]):
-        at = np.where(levels[:, j] < 0, coding.n_levels[j] if coding.told[j] else -1, levels[:, j])
-        known = np.flatnonzero(at >= 0)
-        cells[known, start + at[known]] = 1.0
-    return coding.numbers(cells)
+def _written(question: Question, rows: PackedRows) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield what some rows at a time are written as: (n, width), by looking up their codes."""
+    coding = question.coding
+    of_cell = coding.numbers(np.eye(len(coding.centre)))
+    if question.axes.size:
+        of_cell = of_cell @ question.axes
+    missing = np.zeros((len(coding.n_levels), question.width))
+    missing[coding.told] = of_cell[~coding.levels]
+    more = of_cell[coding.levels] - np.repeat(missing, coding.n_levels, axis=0)
+    table = build_table(missing.sum(axis=0), np.ascontiguousarray(more.T), rows.packing)
+    base = rows.packing.state_offsets
+    for start in range(0, rows.n_rows, ROWS_AT_ONCE):
+        at = slice(start, min(start + ROWS_AT_ONCE, rows.n_rows))
+        y = np.empty((at.stop - start, question.width))
+        log_rho_block(rows.codes, base, table, start, at.stop, y)
+        yield at, y
