@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -107,6 +108,7 @@ def cost(rhos: Iterable[float], delta: float) -> float:
     return float(found * (1.0 + STILL))
 
 
+@cache
 def rho_for(epsilon: float, delta: float) -> float:
     """Return the most that releases may cost together under (epsilon, delta)."""
     low, high = 0.0, epsilon  # pure epsilon costs epsilon^2 / 2, and delta only adds to what may be

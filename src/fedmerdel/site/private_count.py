@@ -40,6 +40,8 @@ def count(
     outcomes : mapping of str to float64 array (N, C), optional
         Share of each row in each cell, where outcomes are asked for: they sum to 1 at most.
     """
+    if not rows.n_rows:
+        return np.zeros(question.size, dtype=np.int64)
     length = np.sqrt(_squared_lengths(question, rows, workers))
     within = np.minimum(1.0, question.limit / np.maximum(length, 1e-300))
     cut = rows._replace(weights=rows.weights * within)
@@ -57,8 +59,7 @@ def count(
 def _squared_lengths(question: Question, rows: PackedRows, workers: Workers) -> FloatArray:
     """Return the squared length of what each row is written as."""
     if question.axes.size:
-        found = [(y**2).sum(axis=1) for _, y in _written(question, rows)]
-        return np.concatenate([np.empty(0), *found])
+        return np.concatenate([(y**2).sum(axis=1) for _, y in _written(question, rows)])
     levels, missing = question.coding.lengths()
     # A missing entry adds nothing to a table of expectations: so what it adds comes first.
     more = levels - np.repeat(missing, question.coding.n_levels)
