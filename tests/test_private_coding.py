@@ -11,7 +11,7 @@ import pytest
 from fedmerdel.fitting.passes import Workers
 from fedmerdel.private.coding import first_coding
 from fedmerdel.private.question import Question, read_clusters, read_moments, sensitivity
-from fedmerdel.site.private_count import count
+from fedmerdel.site.private_count import capped_weights, count
 from tests.private_tables import (
     every_row,
     packed,
@@ -175,3 +175,10 @@ def test_questions_can_be_sent() -> None:
     rows = every_row(MIXED, missing=True)
     assert np.array_equal(answer(again, rows), answer(question, rows))
     assert len(answer(question, rows)) == question.size
+
+
+def test_nobody_weighs_more_than_the_unit() -> None:
+    person = np.array([0, 1, 1, 1, 2, 2])
+    found = capped_weights(np.array([1.0, 1.0, 1.0, 1.0, 0.5, 4.0]), person, 2)
+    assert np.allclose(found, [1.0, 2 / 3, 2 / 3, 2 / 3, 2 / 9, 16 / 9])
+    assert np.allclose(np.bincount(person, found), [1, 2, 2])

@@ -56,6 +56,22 @@ def count(
     return to_steps(question, parts + [question.outcome * cells for cells in told.values()])
 
 
+def capped_weights(weights: FloatArray, person: IntArray, unit: int) -> FloatArray:
+    """Return weights with those of each person cut to sum to the unit of the budget.
+
+    Parameters
+    ----------
+    weights : float64 array (N,)
+        Of the rows.
+    person : int64 array (N,)
+        Whose row each is, by numbers from 0.
+    unit : int
+        Most that one person's may sum to at this site.
+    """
+    each = np.bincount(person, weights)
+    return np.asarray(weights * np.minimum(1.0, unit / np.maximum(each, 1e-300))[person])
+
+
 def _squared_lengths(question: Question, rows: PackedRows, workers: Workers) -> FloatArray:
     """Return the squared length of what each row is written as."""
     if question.axes.size:
