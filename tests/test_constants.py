@@ -135,8 +135,8 @@ REASONS = {
     "private.budget.STILL": ROUNDING,
     "private.question.FINEST": "derived: rounding adds a half of one per cent of noise",
     **{
-        f"private.rounds.{name}": "chosen on simulated tables of seeds from 100 and on one split of "
-        "ICD-9; `benchmarks.private` reports others"
+        f"private.rounds.{name}": "chosen on simulated tables of seeds from 100 and one split "
+        "of ICD-9; `benchmarks.private` reports others"
         for name in (
             *("POWER", "ROW", "FIRST", "LEAST_MOMENTS", "MOST_MOMENTS", "CLEAR", "STARTED"),
             *("SEARCHED", "REFINED", "OUTCOMES"),
