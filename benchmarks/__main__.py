@@ -30,6 +30,7 @@ BENCHMARKS = {
     "real_confusion": "Rates of outcomes where variables depend within clusters",
     "hidden": "One shot under a disclosure policy",
     "membership": "Membership: the attack against what is predicted",
+    "private": "Differential privacy: what a budget costs",
     "rounds": "Rounds: from one shot to pooled quality",
     "assign": "Loading a model and assigning rows",
     "learned_prior": "The learned prior against the fixed one",

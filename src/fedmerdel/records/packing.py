@@ -153,3 +153,11 @@ def pack_levels(levels: NDArray[np.int64], packing: Packing) -> PackedRows:
     for j, g in enumerate(packing.code):
         codes[:, g] += digits[:, j].astype(np.uint8)
     return PackedRows(codes, np.ones(len(levels)), packing)
+
+
+def unpack_levels(rows: PackedRows) -> NDArray[np.int64]:
+    """Return the level numbers of rows, -1 where an entry is missing: (N, P)."""
+    packing = rows.packing
+    codes = rows.codes[:, packing.code].astype(np.int64)
+    levels = codes // packing.stride % packing.radix
+    return np.where(levels == packing.n_levels, -1, levels)
