@@ -15,39 +15,44 @@ from fedmerdel.release.mechanism import People
 from fedmerdel.release.protection import protect
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.study import Study
-from fedmerdel.summing.rounds import State
+from fedmerdel.sums.prior import Prior
 from fedmerdel.sums.sums import Sums
 
 EVERYONE = "all sites together"
 """What stands in the place of a site's name."""
 
 
-def summed_federation(study: Study, state: State) -> Federation:
+def summed_federation(study: Study, known: Sums, prior: Prior) -> Federation:
     """Return the federation of one site that has the sums of all.
 
     Parameters
     ----------
     study : Study
         What the sites agreed on.
-    state : State
-        At the end.
+    known : Sums
+        The clusters at the end, as far as they are known.
+    prior : Prior
+        What they teach.
 
     Raises
     ------
     DataError
         If no cluster is as large as the policy asks.
     """
-    sums = _in_order(state.sums)
-    known = dict(sums.outcomes)
+    K = known.n_clusters
+    uncounted = known.Q.shape != (K, K)
+    sums = known._replace(Q=np.zeros((K, K)) if uncounted else known.Q)
+    sums = sums.take(np.argsort(-sums.T, kind="stable"))
+    outcomes = sums.outcomes
 
     def people() -> People:
         # With noise, a count of rows is as near to a count of people as it is to itself.
-        named = {name: with_missing(sums.T, cells) for name, cells in known.items()}
+        named = {name: with_missing(sums.T, cells) for name, cells in outcomes.items()}
         behind = sums._replace(outcomes=named)
         return People(behind, sums.T, sums.total(), behind.total(), study.parts)
 
     try:
-        protected = protect(sums, people, state.prior, study.policy, drop_silent=True)
+        protected = protect(sums, people, prior, study.policy, drop_silent=True)
     except DataError:
         raise DataError(
             f"no cluster of all sites together has {study.policy.smallest} rows, the least that "
@@ -72,7 +77,3 @@ def summed_federation(study: Study, state: State) -> Federation:
         search="exact",
         criterion=study.merge_criterion,
     )
-
-
-def _in_order(sums: Sums) -> Sums:
-    return sums.take(np.argsort(-sums.T, kind="stable"))

@@ -71,7 +71,8 @@ def turn(
     history = taken.state.history
     if not _is_told(work, history):
         return
-    model = summed_federation(work.study, work.state(history)).model
+    state = work.state(history)
+    model = summed_federation(work.study, state.sums, state.prior).model
     target = keep / MODEL
     (model if secret is None else model.signed(secret)).save(target)
     screen.print(

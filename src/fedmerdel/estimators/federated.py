@@ -20,6 +20,7 @@ from fedmerdel.centre.summed import summed_federation
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.estimators.batches import site_of_rows
 from fedmerdel.estimators.fitted import FittedClusters
+from fedmerdel.estimators.private import private_fit
 from fedmerdel.estimators.summed import run_sums
 from fedmerdel.fitting.options import Init
 from fedmerdel.fitting.passes import Workers, label_rows
@@ -32,6 +33,7 @@ from fedmerdel.options import (
     fit_options,
     thread_count,
 )
+from fedmerdel.private.budget import make_budget
 from fedmerdel.progress import shown, shown_rounds
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.encode import encode
@@ -78,16 +80,20 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         Rounds after the first merge: 0 is one shot. Each lets the sites count their rows in
         the global clusters and the centre improve them by the sums, so that the model comes ever
         nearer to one of pooled rows. "auto" goes on until that stops paying. None is 0, and
-        "auto" where there is no first merge, under promise "sums".
+        "auto" where there is no first merge, under promises "sums" and "dp".
     policy : str, default="none"
         Disclosure policy by its name, such as "opensafely": of what leaves each site or, under
         promise "sums", of the model.
-    promise : {"counts", "sums"}, default="counts"
+    promise : {"counts", "sums", "dp"}, default="counts"
         What leaves a site: its own counts; or, with "sums", numbers of which only totals over all
-        sites can be read, with a little noise. Here it is drawn from `random_state`: the result
-        is that of real sites, but nobody is protected by it.
+        sites can be read, with a little noise; or, with "dp", with as much as a budget asks for,
+        half of the sites being honest. Here noise is drawn from `random_state`: the result is that
+        of real sites, but nobody is protected by it. (Under "dp" without a `random_state` it is the
+        operating system's.)
     noise : float, default=2.0
         Of promise "sums": standard deviation of the noise on each total, in rows.
+    epsilon, delta : float or None, default=None
+        Of promise "dp": the budget, over all that is told.
     recipe, laps, merge_criterion, alpha, tol, absolute_tol, max_iter
         Of the fit at each site; see `MerDel`. `merge_criterion` also serves the paper's
         searches, "greedy" and "random".
@@ -163,6 +169,8 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         policy: str = "none",
         promise: Kind = "counts",
         noise: float = DEFAULT_NOISE,
+        epsilon: float | None = None,
+        delta: float | None = None,
         recipe: Literal["default", "paper"] = "default",
         laps: int | None = 5,
         merge_criterion: MergeCriterion = "correlation",
@@ -187,6 +195,8 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         self.policy = policy
         self.promise = promise
         self.noise = noise
+        self.epsilon = epsilon
+        self.delta = delta
         self.recipe = recipe
         self.laps = laps
         self.merge_criterion = merge_criterion
@@ -305,10 +315,25 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
                 f"groups: {len(parts)} sites have rows, and promise {self.promise!r} adds up "
                 f"{study.promise.least_sites} at least: their totals would tell of single sites"
             )
+        if study.promise.kind == "dp":
+            return self._private(study, parts, workers), ()
         patient = self.rounds not in (None, "auto")
         with shown_rounds(self.verbose, study.rounds if patient else None) as watch:
             state = run_sums(study, parts, workers, patient=patient, watch=watch)
-        return summed_federation(study, state), state.record
+        return summed_federation(study, state.sums, state.prior), state.record
+
+    def _private(self, study: Study, parts: list[PackedRows], workers: Workers) -> Federation:
+        """Return what a budget of privacy lets be known."""
+        promise = study.promise
+        assert promise.epsilon is not None
+        assert promise.delta is not None
+        budget = make_budget(
+            promise.epsilon, promise.delta, len(parts), promise.honest_sites, promise.unit
+        )
+        sites = {f"site {b}": part for b, part in enumerate(parts)}
+        rng = None if self.random_state is None else np.random.default_rng(study.seed)
+        state = private_fit(study, sites, budget, workers=workers, rng=rng)
+        return summed_federation(study, state.sums, state.prior)
 
     def _set_federation(
         self, federation: Federation, labels: IntArray, record: tuple[Round | Brought, ...]
@@ -365,7 +390,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
             variable_selection=self.variable_selection,
             missing=self.missing,
             policy=policy_named(self.policy),
-            promise=Promise(self.promise, noise=self.noise),
+            promise=Promise(self.promise, noise=self.noise, epsilon=self.epsilon, delta=self.delta),
             rounds=self._most_rounds(),
             seed=entropy,
         )
@@ -373,6 +398,8 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
     def _most_rounds(self) -> int:
         if self.promise == "counts":
             return MOST_ROUNDS  # here the estimator's own number decides
+        if self.promise == "dp" and self.rounds not in (None, "auto"):
+            raise OptionError("rounds: the budget of promise 'dp' says how many: leave it out")
         if self.rounds == 0:
             raise OptionError(f"rounds: promise {self.promise!r} is all rounds: give 1 at least")
         return SUMS_ROUNDS if self.rounds in (None, "auto") else int(self.rounds)
