@@ -267,6 +267,13 @@ def test_a_roster_with_something_twice_is_refused() -> None:
     refuses(run, changed_ask(run, joins=tuple(reversed(joins.values()))), "not in order")
 
 
+def test_a_first_question_has_nothing_before_it() -> None:
+    run, later = begun(), ask_of(opened_run(), 1)
+    refuses(run, changed_ask(run, answers=later.answers), "no first question")
+    refuses(run, changed_ask(run, seeds=later.seeds), "no first question")
+    refuses(run, changed_ask(run, attempt=100), "no first question")
+
+
 def test_own_join_must_be_as_it_was() -> None:
     """Also one that the site has signed itself, in another run."""
     run, other = begun(), begun(words="another run")
@@ -410,6 +417,8 @@ def test_swapped_masks_are_refused() -> None:
     seeds = (s._replace(seed=t.seed), t._replace(seed=s.seed), *ask.seeds[2:])
     refuses(run, changed_ask(run, seeds=seeds), "site 'hull': this is not the seed")
     refuses(run, changed_ask(run, seeds=(t, s, *ask.seeds[2:])), "this is not the seed")
+    for other in (s._replace(site="kent"), s._replace(ctx=bytes(32))):
+        refuses(run, changed_ask(run, seeds=(other, *ask.seeds[1:])), "this is not the seed")
     refuses(run, changed_ask(run, answers=(b, a, *ask.answers[2:])), "not of what the roster")
 
 
