@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmerdel import DataError
-from fedmerdel.masking.centre_part import ASKING, OPENING, centre_turn, ended, missing, without
+from fedmerdel.masking.centre_part import (
+    ASKING,
+    OPENING,
+    begin_run,
+    centre_turn,
+    ended,
+    missing,
+    without,
+)
 from fedmerdel.masking.masks import digest
 from fedmerdel.masking.messages import (
     Answer,
@@ -339,6 +347,19 @@ def test_the_centre_refuses_what_is_replayed() -> None:
     assert "answered something else" in waiting(fresh._replace(sent=fresh.sent | theirs))
     foreign = {"answer-000-00-hull.json": taken(fresh).sent["answer-000-00-kent.json"]}
     assert "it is not of site 'hull'" in waiting(fresh._replace(sent=fresh.sent | foreign))
+
+
+def test_the_centre_refuses_what_was_changed_on_its_way() -> None:
+    run = begun()
+    answer = read(Answer, taken(run).sent["answer-000-00-hull.json"], MOST)
+    changed = spelt(answer._replace(values=answer.values[:-8]))
+    sent = run.sent | {"answer-000-00-hull.json": changed}
+    assert "site 'hull': its numbers were changed" in waiting(run._replace(sent=sent))
+    joining = begin_run(AGREED).state
+    forged = spelt(signed_join(run.sites["hull"].join, STRANGER))
+    found = centre_turn(joining, {"join-hull.json": forged}, AGREED, run.works["york"])
+    assert "site 'hull': this is not signed with the key" in found.waiting
+    assert found.state.joins == ()
 
 
 def test_numbers_of_messages_rise() -> None:
