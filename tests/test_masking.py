@@ -75,6 +75,19 @@ def test_one_masked_vector_is_uniform(opened: bool) -> None:
     assert len(set(sent.tolist())) == length
 
 
+def test_masks_of_another_ctx_are_others() -> None:
+    """Both kinds: else the difference of two masked vectors would be that of what is under them."""
+    secrets, publics = keys_of(3)
+    seed, length, vector = random_of("seed")(32), 500, np.zeros(500, dtype=np.int64)
+    own, shared = [], []
+    for ctx in (CTX, digest(b"another")):
+        own.append(own_mask(seed, ctx, length))
+        sent = masked(vector, seed, secrets["s0"], "s0", publics, ctx)
+        shared.append(np.frombuffer(sent, dtype="<u8") - own[-1])
+    assert not (own[0] == own[1]).any()
+    assert not (shared[0] == shared[1]).any()
+
+
 def test_all_others_but_one_together_still_do_not_have_a_site() -> None:
     """They take off all that they can; two sites' masks are left, and the total of the two."""
     run = masked_run()

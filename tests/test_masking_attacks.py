@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmerdel import DataError
-from fedmerdel.masking.centre_part import ASKING, OPENING, centre_turn, ended, missing, without
+from fedmerdel.masking.centre_part import (
+    ASKING,
+    OPENING,
+    begin_run,
+    centre_turn,
+    ended,
+    missing,
+    without,
+)
 from fedmerdel.masking.masks import digest
 from fedmerdel.masking.messages import (
     Answer,
@@ -267,6 +275,13 @@ def test_a_roster_with_something_twice_is_refused() -> None:
     refuses(run, changed_ask(run, joins=tuple(reversed(joins.values()))), "not in order")
 
 
+def test_a_first_question_has_nothing_before_it() -> None:
+    run, later = begun(), ask_of(opened_run(), 1)
+    refuses(run, changed_ask(run, answers=later.answers), "no first question")
+    refuses(run, changed_ask(run, seeds=later.seeds), "no first question")
+    refuses(run, changed_ask(run, attempt=100), "no first question")
+
+
 def test_own_join_must_be_as_it_was() -> None:
     """Also one that the site has signed itself, in another run."""
     run, other = begun(), begun(words="another run")
@@ -332,6 +347,19 @@ def test_the_centre_refuses_what_is_replayed() -> None:
     assert "answered something else" in waiting(fresh._replace(sent=fresh.sent | theirs))
     foreign = {"answer-000-00-hull.json": taken(fresh).sent["answer-000-00-kent.json"]}
     assert "it is not of site 'hull'" in waiting(fresh._replace(sent=fresh.sent | foreign))
+
+
+def test_the_centre_refuses_what_was_changed_on_its_way() -> None:
+    run = begun()
+    answer = read(Answer, taken(run).sent["answer-000-00-hull.json"], MOST)
+    changed = spelt(answer._replace(values=answer.values[:-8]))
+    sent = run.sent | {"answer-000-00-hull.json": changed}
+    assert "site 'hull': its numbers were changed" in waiting(run._replace(sent=sent))
+    joining = begin_run(AGREED).state
+    forged = spelt(signed_join(run.sites["hull"].join, STRANGER))
+    found = centre_turn(joining, {"join-hull.json": forged}, AGREED, run.works["york"])
+    assert "site 'hull': this is not signed with the key" in found.waiting
+    assert found.state.joins == ()
 
 
 def test_numbers_of_messages_rise() -> None:
@@ -410,6 +438,8 @@ def test_swapped_masks_are_refused() -> None:
     seeds = (s._replace(seed=t.seed), t._replace(seed=s.seed), *ask.seeds[2:])
     refuses(run, changed_ask(run, seeds=seeds), "site 'hull': this is not the seed")
     refuses(run, changed_ask(run, seeds=(t, s, *ask.seeds[2:])), "this is not the seed")
+    for other in (s._replace(site="kent"), s._replace(ctx=bytes(32))):
+        refuses(run, changed_ask(run, seeds=(other, *ask.seeds[1:])), "this is not the seed")
     refuses(run, changed_ask(run, answers=(b, a, *ask.answers[2:])), "not of what the roster")
 
 

@@ -51,8 +51,6 @@ def read(kind: type[Item], data: bytes, most_bytes: int) -> Item:
         If it is another kind, too large, or spelt in another way.
     """
     try:
-        if len(data) > most_bytes:
-            raise TextError("it is too large")
         document = json_content(data, most_bytes)
         named = {name: document.pop(name) for name in _head(kind)}
         item: Item = _built(kind, document)
