@@ -142,7 +142,7 @@ REASONS = {
         "of ICD-9; `benchmarks.private` reports others"
         for name in (
             *("POWER", "ROW", "FIRST", "LEAST_MOMENTS", "MOST_MOMENTS", "CLEAR", "STARTED"),
-            *("SEARCHED", "REFINED", "OUTCOMES"),
+            *("SEARCHED", "REFINED", "OUTCOMES", "LONGEST", "HIDDEN", "USUAL", "KEPT"),
         )
     },
     "private.rounds.MOST_WIDE": "a bound on time: noise for all pairs",

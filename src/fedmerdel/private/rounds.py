@@ -64,8 +64,21 @@ MOST_WIDE = 600
 SEARCHED, REFINED = 6, 4
 """Rounds before clusters are looked for, and with those found."""
 
-STARTED = 20
+STARTED = 30
 """Clusters of the random start."""
+
+LONGEST = 6.0
+"""Most that the squared length at which rows are cut off may be, in that of a mean row, ..."""
+
+HIDDEN = 0.5
+"""... and where noise would be more than this part of what chance makes of a cluster's sums, less:
+down to a mean row's. Cutting off costs accuracy that no budget buys back; so does noise."""
+
+USUAL = 12
+"""Clusters that this is reckoned for, ..."""
+
+KEPT = 0.3
+"""... and the share of the budget that the last rounds have at least."""
 
 LEAST_MADE, MOST_MADE = 2000, 50_000
 """Rows made up to look for clusters in."""
@@ -235,17 +248,19 @@ def _after_shares(state: State, told: Noised) -> State:
     least = max(2.0 * noise, TINY)
     coding = coding_around(first.n_levels, missing, shares[cells], least, POWER)
     state = state._replace(
+        stage="moments",
         rows=rows,
         coding=coding,
         signal=no_signal(coding),
         mixture=Mixture(np.array([rows]), coding.centre[None]),
     )
     if coding.size > MOST_WIDE:
-        return _start_search(state)
-    wanted = 2.0 * coding.size * state.n_sites / state.budget.honest
-    wanted = 0.5 * wanted * (state.budget.unit / (CLEAR * rows)) ** 2
+        return _start_search(state._replace(stage="search"))
+    # The longest direction of noise is 2 sd sqrt(size), and sd its deviation beside the diagonal.
+    wanted = coding.size * state.n_sites / state.budget.honest
+    wanted *= (_cut(state) * state.budget.unit / (CLEAR * rows)) ** 2
     share = min(max(wanted / state.budget.rho, LEAST_MOMENTS), MOST_MOMENTS)
-    return _ask(state._replace(stage="moments"), "moments", share * state.budget.rho)
+    return _ask(state, "moments", share * state.budget.rho)
 
 
 def _start_search(state: State) -> State:
@@ -275,6 +290,16 @@ def _found(state: State, find: Find) -> State:
     return state._replace(stage="refine", asked=0, known=None, mixture=mixture)
 
 
+def _cut(state: State) -> float:
+    """Return the squared length at which rows are cut off, in that of a mean row."""
+    if state.stage == "shares":
+        return 1.0  # there all rows are as long
+    budget = state.budget
+    one_row = 2.0 * KEPT * budget.rho * budget.honest / (state.n_sites * budget.unit**2)
+    of_chance = HIDDEN * state.rows / USUAL
+    return float(min(max(of_chance * one_row / state.coding.size, 1.0), LONGEST))
+
+
 def _ask_round(state: State) -> State:
     """Ask for the clusters at hand: what is left of the budget, in equal parts."""
     left = SEARCHED + REFINED if state.stage == "search" else REFINED
@@ -295,7 +320,7 @@ def _ask(state: State, what: Literal["clusters", "moments"], rho: float) -> Stat
     length = coding.expected_length()
     if axes.size:
         length = float(state.signal.variance.sum()) + length * width / coding.size
-    limit = np.sqrt(length) * (1.0 + STILL)
+    limit = np.sqrt(_cut(state) * length) * (1.0 + STILL)
     last = state.stage == "refine" and state.asked == REFINED - 1
     cells = {n: len(names) for n, names in state.study.tables.items()} if last else {}
     outcomes = tuple(cells.items())
