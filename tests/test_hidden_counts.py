@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import poisson
 
 from fedmerdel.release.hidden import OPINIONS, expected_below, filled
-from fedmerdel.release.mechanism import Released
 from fedmerdel.release.protection import protect
+from fedmerdel.release.released import Released
 from fedmerdel.study.policy import POLICIES, Policy, custom_policy
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.prior import uniform_prior

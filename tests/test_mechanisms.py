@@ -19,8 +19,9 @@ import fedmerdel
 from fedmerdel import fit_site, merge_sites, reply_site
 from fedmerdel.release.cells import all_cells, with_missing
 from fedmerdel.release.exact import Exact
-from fedmerdel.release.mechanism import Mechanism, MoveSums, Released
+from fedmerdel.release.mechanism import Mechanism, MoveSums
 from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.released import Released
 from fedmerdel.release.thresholds import Thresholds
 from fedmerdel.site import fit_site as fit_site_module
 from fedmerdel.site import reply_site as reply_site_module

@@ -16,7 +16,7 @@ from fedmerdel.centre.filling import told_alone
 from fedmerdel.commands import screen
 from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.model.pixels import cluster_images
-from fedmerdel.release.mechanism import Released
+from fedmerdel.release.released import Released
 from fedmerdel.release.review_page import review_page
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.sums.expectations import expectations

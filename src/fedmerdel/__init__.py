@@ -78,7 +78,9 @@ if TYPE_CHECKING:
     from fedmerdel.study.codebook import Codebook, Variable
     from fedmerdel.study.outcome import Outcome
     from fedmerdel.study.policy import Policy, custom_policy, policy_named
+    from fedmerdel.study.promise import Promise
     from fedmerdel.study.study import Study
+    from fedmerdel.summing.rounds import Brought
     from fedmerdel.sums.prior import Prior
     from fedmerdel.sums.sums import Sums
 
@@ -89,6 +91,7 @@ __all__ = [
     "Ancestor",
     "Assignment",
     "Broadcast",
+    "Brought",
     "CeilingWarning",
     "Check",
     "CheckCounts",
@@ -131,6 +134,7 @@ __all__ = [
     "PairTest",
     "Policy",
     "Prior",
+    "Promise",
     "RareLevelWarning",
     "Rate",
     "Rates",
@@ -269,12 +273,14 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Variable",
     ),
     "study.outcome": ("Outcome",),
+    "study.promise": ("Promise",),
     "study.policy": (
         "Policy",
         "custom_policy",
         "policy_named",
     ),
     "study.study": ("Study",),
+    "summing.rounds": ("Brought",),
     "sums.prior": ("Prior",),
     "sums.sums": ("Sums",),
 }

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self, get_args
 
+import numpy as np
+
 from fedmerdel.centre.comparison import SiteComparison, cluster_differences, compare_sites
 from fedmerdel.centre.doubts import doubts_of, warn_of
 from fedmerdel.centre.folder import load_federation, save_federation
@@ -339,6 +341,13 @@ def merge_sites(
     federation = merge_trusted(study, summaries, search, criterion, stacklevel=3)
     warn_of(federation.doubts, stacklevel=3)
     return federation
+
+
+def of_one_site(study: Study, summary: SiteSummary) -> Federation:
+    """Return the federation of one site, or of one total of all sites: nothing is to be merged."""
+    order = np.argsort(-summary.sums.T, kind="stable")
+    groups = tuple(np.array([k]) for k in order)
+    return Federation(study, (summary,), groups, "exact", study.merge_criterion)
 
 
 def merge_trusted(

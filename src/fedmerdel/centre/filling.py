@@ -14,8 +14,8 @@ import numpy as np
 
 from fedmerdel.centre.prior import centre_prior
 from fedmerdel.release.hidden import TINY
-from fedmerdel.release.mechanism import Released
 from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.released import Released
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray, IntArray

@@ -31,7 +31,7 @@ from fedmerdel.inference.measures import (
 )
 from fedmerdel.model.rates import Rate, Rates, mean, rate
 from fedmerdel.release.cells import with_missing
-from fedmerdel.release.mechanism import Released
+from fedmerdel.release.released import Released
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.outcome import Outcome
 from fedmerdel.study.study import Study

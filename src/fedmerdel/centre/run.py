@@ -20,15 +20,15 @@ QUIET_ROUNDS = 6
 
 Rounds = int | Literal["auto"]
 
-State = TypeVar("State", bound=FederationState)
+Joined = TypeVar("Joined", bound=FederationState)
 
 
 def run_rounds(
-    federation: State,
+    federation: Joined,
     ask: Callable[[Broadcast], Iterable[SiteSummary]],
     rounds: Rounds = "auto",
     watch: Callable[[Round], None] | None = None,
-) -> State:
+) -> Joined:
     """Let the sites reply to the federation's broadcast, step, and so on.
 
     Parameters
@@ -54,7 +54,7 @@ def run_rounds(
         If a site's counts are odd then, compared with those of the others; see
         `Federation.doubts`.
     """
-    replied = list[State]()
+    replied = list[Joined]()
     found = run_trusted(federation, ask, rounds, watch, replied.append)
     for last in replied[-1:]:
         warn_of(doubts_of(last), stacklevel=3)
@@ -62,12 +62,12 @@ def run_rounds(
 
 
 def run_trusted(
-    federation: State,
+    federation: Joined,
     ask: Callable[[Broadcast], Iterable[SiteSummary]],
     rounds: Rounds,
     watch: Callable[[Round], None] | None = None,
-    look: Callable[[State], None] | None = None,
-) -> State:
+    look: Callable[[Joined], None] | None = None,
+) -> Joined:
     """Run rounds as `run_rounds` does; who looks for odd sites is shown each state."""
     left = max(federation.study.rounds - len(federation.record), 0)
     for _ in range(left if rounds == "auto" else rounds):

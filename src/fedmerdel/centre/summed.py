@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedmerdel.centre.federation import Federation
 from fedmerdel.errors import DataError
 from fedmerdel.release.cells import with_missing
 from fedmerdel.release.mechanism import People
@@ -22,8 +21,8 @@ EVERYONE = "all sites together"
 """What stands in the place of a site's name."""
 
 
-def summed_federation(study: Study, known: Sums, prior: Prior) -> Federation:
-    """Return the federation of one site that has the sums of all.
+def summed_up(study: Study, known: Sums, prior: Prior) -> SiteSummary:
+    """Return the summary of one site that has the sums of all; see `of_one_site`.
 
     Parameters
     ----------
@@ -58,7 +57,7 @@ def summed_federation(study: Study, known: Sums, prior: Prior) -> Federation:
             f"no cluster of all sites together has {study.policy.smallest} rows, the least that "
             f"policy {study.policy.name!r} releases: choose another study"
         ) from None
-    summary = SiteSummary(
+    return SiteSummary(
         study_hash=study.hash,
         site=EVERYONE,
         n_components=study.n_components,
@@ -67,13 +66,4 @@ def summed_federation(study: Study, known: Sums, prior: Prior) -> Federation:
         account=protected.account,
         codebook=study.codebook,
         tables=study.tables,
-    )
-    groups = tuple(np.array([k]) for k in range(summary.n_clusters))
-    order = np.argsort([-summary.sums.T[group].sum() for group in groups], kind="stable")
-    return Federation(
-        study=study,
-        summaries=(summary,),
-        groups=tuple(groups[k] for k in order),
-        search="exact",
-        criterion=study.merge_criterion,
     )

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from fedmerdel.centre.summed import summed_federation
+from fedmerdel.centre.federation import of_one_site
+from fedmerdel.centre.summed import summed_up
 from fedmerdel.commands.arguments import KeyFile, StudyOrSite, Threads
 from fedmerdel.commands.screen import count, screen, show_next
 from fedmerdel.errors import FileError, OptionError
@@ -72,7 +73,8 @@ def turn(
     if not _is_told(work, history):
         return
     state = work.state(history)
-    model = summed_federation(work.study, state.sums, state.prior).model
+    total = summed_up(work.study, state.sums, state.prior)
+    model = of_one_site(work.study, total).model
     target = keep / MODEL
     (model if secret is None else model.signed(secret)).save(target)
     screen.print(

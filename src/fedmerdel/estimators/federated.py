@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from fedmerdel.centre.federation import Federation, merge_trusted
+from fedmerdel.centre.federation import Federation, merge_trusted, of_one_site
 from fedmerdel.centre.lineage import Ancestor, Round
 from fedmerdel.centre.run import Rounds, run_trusted
-from fedmerdel.centre.summed import summed_federation
+from fedmerdel.centre.summed import summed_up
 from fedmerdel.errors import DataError, OptionError
 from fedmerdel.estimators.batches import site_of_rows
 from fedmerdel.estimators.fitted import FittedClusters
@@ -320,7 +320,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         patient = self.rounds not in (None, "auto")
         with shown_rounds(self.verbose, study.rounds if patient else None) as watch:
             state = run_sums(study, parts, workers, patient=patient, watch=watch)
-        return summed_federation(study, state.sums, state.prior), state.record
+        return of_one_site(study, summed_up(study, state.sums, state.prior)), state.record
 
     def _private(self, study: Study, parts: list[PackedRows], workers: Workers) -> Federation:
         """Return what a budget of privacy lets be known."""
@@ -333,7 +333,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         sites = {f"site {b}": part for b, part in enumerate(parts)}
         rng = None if self.random_state is None else np.random.default_rng(study.seed)
         state = private_fit(study, sites, budget, workers=workers, rng=rng)
-        return summed_federation(study, state.sums, state.prior)
+        return of_one_site(study, summed_up(study, state.sums, state.prior))
 
     def _set_federation(
         self, federation: Federation, labels: IntArray, record: tuple[Round | Brought, ...]

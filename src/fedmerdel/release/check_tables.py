@@ -12,7 +12,8 @@ import numpy as np
 from fedmerdel.inference.check_counts import N_BINS, CheckCounts, cell_offsets, pair_blocks
 from fedmerdel.release.cells import DUST, checked_totals
 from fedmerdel.release.known_sums import Known
-from fedmerdel.release.mechanism import Mechanism, Released
+from fedmerdel.release.mechanism import Mechanism
+from fedmerdel.release.released import Released
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.sums import Sums
 

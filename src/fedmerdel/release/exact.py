@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fedmerdel.release.known_sums import Known
-from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
+from fedmerdel.release.mechanism import Mechanism, MoveSums, People
+from fedmerdel.release.released import Released
 from fedmerdel.release.scores import Scores, exact_scores
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations

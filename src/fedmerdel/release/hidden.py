@@ -22,16 +22,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import gammaln, xlogy
 
-from fedmerdel.release.mechanism import Released
+from fedmerdel.release.few import TINY, expected_below
+from fedmerdel.release.released import Released
 from fedmerdel.study.policy import Policy
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
 from fedmerdel.sums.levels import level_means, level_totals, sum_levels
 from fedmerdel.sums.sums import Sums
-
-TINY = 1e-300
 
 OPINIONS = 5
 """Steps of EM to how many rows a cluster has of which nothing is told."""
@@ -41,17 +39,6 @@ TILTS = 10
 
 SWEEPS = 20
 """Over lines and columns, until a filled table sums to both again: far more than it takes."""
-
-
-def expected_below(mean: FloatArray, limit: int) -> FloatArray:
-    """Return ``E[X | X < limit]`` of a Poisson count with this mean."""
-    if limit < 2:
-        return np.zeros_like(mean)
-    x = np.arange(limit)
-    # Relative to the largest weight: a large mean makes each of them 0.
-    log_weight = xlogy(x, mean[..., None]) - gammaln(x + 1)
-    weight = np.exp(log_weight - log_weight.max(axis=-1, keepdims=True))
-    return np.asarray((weight * x).sum(axis=-1) / weight.sum(axis=-1))
 
 
 def filled(stats: Sums, rest: int, theta: Expectations, offsets: IntArray, policy: Policy) -> Sums:

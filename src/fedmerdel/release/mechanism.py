@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from math import log
 from typing import NamedTuple
 
-import numpy as np
-
 from fedmerdel.release.known_sums import Known
+from fedmerdel.release.released import Released
 from fedmerdel.release.scores import Scores
 from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
 from fedmerdel.sums.expectations import Expectations
@@ -46,27 +45,6 @@ class People(NamedTuple):
     rows: Sums
     everyone: Sums
     parts: frozenset[str] = frozenset()
-
-
-class Released(NamedTuple):
-    """Sums that may leave.
-
-    Attributes
-    ----------
-    sums : Sums
-        Of all clusters; 0 where nothing is told of one.
-    rest : int or None
-        The cluster that is not counted but is what the others leave of the site's totals; None
-        where every cluster is counted.
-    """
-
-    sums: Sums
-    rest: int | None
-
-    def take(self, clusters: IntArray) -> Released:
-        """Return these clusters alone, in this order; the rest is among them."""
-        place = None if self.rest is None else int(np.flatnonzero(clusters == self.rest)[0])
-        return Released(self.sums.take(clusters), place)
 
 
 class MoveSums(NamedTuple):

@@ -12,8 +12,9 @@ from fedmerdel.inference.check_counts import CheckCounts
 from fedmerdel.release.account import Account, Changes, release_cost, told_share
 from fedmerdel.release.cells import DUST, all_cells
 from fedmerdel.release.check_tables import check_cells, protect_checks
-from fedmerdel.release.mechanism import People, Released
+from fedmerdel.release.mechanism import People
 from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.released import Released
 from fedmerdel.study.policy import Policy
 from fedmerdel.sums.elbo import elbo
 from fedmerdel.sums.prior import Prior

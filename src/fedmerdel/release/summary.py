@@ -18,9 +18,10 @@ from fedmerdel.release.bounds import Unknown, impossible_overlap, unknown
 from fedmerdel.release.cells import DUST, all_cells, wrong_arrays
 from fedmerdel.release.check_sheet import CHECKS, checks_sheet, read_checks
 from fedmerdel.release.check_tables import check_cells, impossible_checks
-from fedmerdel.release.mechanism import Mechanism, MoveSums, Released
+from fedmerdel.release.mechanism import Mechanism, MoveSums
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.note import checkers_note
+from fedmerdel.release.released import Released
 from fedmerdel.release.sheets import (
     COUNTS,
     OUTCOMES,

@@ -18,8 +18,9 @@ import numpy as np
 from fedmerdel.release.cells import with_missing
 from fedmerdel.release.hidden import filled, filled_table, with_rows
 from fedmerdel.release.known_sums import Known, known_sum, may_be_empty
-from fedmerdel.release.mechanism import Mechanism, MoveSums, People, Released
+from fedmerdel.release.mechanism import Mechanism, MoveSums, People
 from fedmerdel.release.nats import entropy_bound, overlap_bound
+from fedmerdel.release.released import Released
 from fedmerdel.release.scores import Scores, coarse_scores
 from fedmerdel.release.tables import (
     cluster_rows,

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln, pdtr, xlogy
 
-from fedmerdel.release.hidden import TINY, expected_below
+from fedmerdel.release.few import TINY, expected_below
 from fedmerdel.study.policy import Policy
 from fedmerdel.sums.arrays import FloatArray, IntArray
 from fedmerdel.sums.levels import level_shares, level_totals, most_frequent

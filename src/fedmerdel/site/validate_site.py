@@ -24,8 +24,9 @@ from fedmerdel.model.global_model import GlobalModel
 from fedmerdel.options import thread_count
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.release.cells import with_missing
-from fedmerdel.release.mechanism import Mechanism, People, Released
+from fedmerdel.release.mechanism import Mechanism, People
 from fedmerdel.release.mechanisms import mechanism_for
+from fedmerdel.release.released import Released
 from fedmerdel.release.scores import NAMES, limit_of
 from fedmerdel.release.validation import Validation
 from fedmerdel.site.assign import given_model, site_expectations
