@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedmerdel.centre.prior import centre_prior
-from fedmerdel.release.hidden import TINY
+from fedmerdel.release.few import TINY
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.release.released import Released
 from fedmerdel.release.summary import SiteSummary
