@@ -140,7 +140,7 @@ def _add(found: dict[tuple[Setting, int], Known]) -> None:
                 continue
             found[at] = _one(at[1], *setting)
             with KEPT.open("a", newline="") as file:
-                csv.writer(file).writerow(
+                csv.writer(file, lineterminator="\n").writerow(
                     [*setting, at[1], *(round(part, 6) for part in found[at] or ())]
                 )
 
