@@ -30,7 +30,7 @@ def drawn_site(rng: np.random.Generator, mean: np.ndarray, n: float) -> SiteSums
     N = n * rng.dirichlet(np.full(K, 5.0))
     whole = np.column_stack([mean, np.ones(K)])
     sums = confusion.mean @ (N[:, None] * whole) * rng.normal(1.0, 0.001, (K, whole.shape[1]))
-    return SiteSums(confusion, sums, np.zeros_like(sums))
+    return SiteSums(confusion, sums, np.zeros(1))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -66,7 +66,7 @@ def test_misfit_is_one_if_confusions_are_right_and_more_if_not() -> None:
             r, y = shares[z, rng.integers(0, 200, 2000)], rng.random(2000) < mean[z, 0]
             sums.append(np.column_stack([r.T @ y, r.sum(axis=0)]))
         both = [
-            [SiteSums(own, each, np.zeros_like(each)) for own, each in zip(used, sums, strict=True)]
+            [SiteSums(own, each, np.zeros(1)) for own, each in zip(used, sums, strict=True)]
             for used in ([right] * 6, [right] * 3 + [turned] * 3)
         ]
         fits.append([corrected(sites, weights).misfit for sites in both])

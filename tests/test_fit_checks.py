@@ -115,6 +115,25 @@ def test_the_histogram_of_the_model_itself_fits_and_another_does_not() -> None:
     assert conditions_test(wide, shares, none + 1e8, number, r).p_value > 0.9
 
 
+def test_rows_with_two_conditions_tell_what_a_histogram_hides() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.random((20_000, 8)) < rng.random(8)
+    shares = expected_conditions(np.ones(1), X.mean(axis=0)[None])
+    number, r, n = X.sum(axis=1), np.ones((20_000, 1)), np.arange(9)
+    expected, none = 3000 * shares, np.zeros(9)
+    pairs = n * (n - 1) / 2
+    # A histogram with the mean that is expected has the same second moment, counted both ways.
+    other = expected + np.convolve([20.0, 30.0, 10.0], [1, -2, 1, 0, 0, 0, 0])
+    once = conditions_test(other, shares, none, number, r)
+    twice = conditions_test(other, shares, none, number, r, (float(other @ pairs), 0.0))
+    assert 1e-12 < once.p_value < 0.5
+    assert twice.p_value == pytest.approx(once.p_value)
+    # With what is hidden taken as expected, only these rows tell.
+    more = 1.1 * float(expected @ pairs)
+    assert conditions_test(expected, shares, none, number, r, (more, 0.0)).p_value < 0.01
+    assert conditions_test(expected, shares, none, number, r, (more, 1e8)).p_value > 0.9
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_scale_is_told_from_classes(seed: int) -> None:
     found = checks_of(severity(seed), seed)

@@ -22,7 +22,7 @@ from fedmerdel import (
     fit_site,
     merge_sites,
 )
-from fedmerdel.inference.corrected import Estimate, SiteSums, corrected, of_cells
+from fedmerdel.inference.corrected import Estimate, SiteSums, corrected, of_cells, told_together
 from fedmerdel.inference.equality import equality, joint_equality
 from fedmerdel.inference.measures import (
     by_each_end,
@@ -203,10 +203,25 @@ def test_any_counts_have_rates(seed: int, strata: int, number: bool, exact: bool
     sums[rng.random(sums.shape) < 0.5] = 0.0
     told = np.column_stack([sums[:, 1:], sums.sum(axis=1) * (1 if exact else 0.7)])
     moments = of_numbers(strata) if number else of_cells
-    found = corrected([SiteSums(confusion, told, 0 * told)], np.full(3, 1 / 3), moments)
+    found = corrected([SiteSums(confusion, told, np.zeros(1))], np.full(3, 1 / 3), moments)
     finite = measured(found, standardised(mean_number, rng.dirichlet(np.ones(C)).reshape(-1, 3)))
     assert np.isfinite(finite.covariance).all()
     assert np.isfinite(finite.values).all() or not told[:, -1].sum()
+
+
+@pytest.mark.parametrize("largest", range(4))
+def test_what_rounding_does_to_cells_that_add_up(largest: int) -> None:
+    """Against cells rounded many times; the last is of rows of which nothing is known."""
+    rng = np.random.default_rng(largest)
+    exact = rng.uniform(200, 400, (100_000, 4))
+    exact[:, largest] += 400
+    rows = exact.sum(axis=1)
+    told = np.rint(exact / 10) * 10
+    told[:, largest] += np.rint(rows / 5) * 5 - told.sum(axis=1)
+    moved = told - exact
+    drawn = np.cov(np.column_stack([moved[:, 1:3], moved[:, :3].sum(axis=1)]).T)
+    alone, of_rows = np.full((1, 4), 100 / 12), np.full(1, 25 / 12)
+    np.testing.assert_allclose(told_together(told[:1], alone, of_rows)[0], drawn, atol=0.3)
 
 
 def test_two_levels_are_tested_as_one_rate() -> None:

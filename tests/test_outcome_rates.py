@@ -43,7 +43,7 @@ def test_one_site_is_corrected_as_bolck_croon_and_hagenaars_do(seed: int, K: int
     confusion, N = drawn_confusion(rng, K), rng.uniform(800, 5000, K)
     true = rng.uniform(0.2, 0.8, K)
     sums = counted(confusion, N, true) + rng.normal(0, 3, (K, 1)) * [[1, 0]]
-    found = corrected([SiteSums(confusion, sums, np.zeros_like(sums))], N / N.sum())
+    found = corrected([SiteSums(confusion, sums, np.zeros(1))], N / N.sum())
     D = np.linalg.inv(confusion.mean)
     M = D @ sums[:, 1]
     mean = D @ sums[:, 0] / M
@@ -67,7 +67,7 @@ def test_sites_share_the_rates_and_may_count_in_fewer_clusters(seed: int) -> Non
     sites = []
     for confusion, n in ((whole, 4000), (fewer, 4000), (fewer, 1e7)):
         sums = counted(confusion, n * weights, true)
-        sites.append(SiteSums(confusion, sums, np.zeros_like(sums)))
+        sites.append(SiteSums(confusion, sums, np.zeros(1)))
     found = corrected(sites, weights)
     np.testing.assert_allclose(found.mean[:, 0], true, atol=1e-3)
     alone = corrected(sites[:1], weights)
@@ -83,10 +83,10 @@ def test_rates_stay_between_nothing_and_all(seed: int, K: int) -> None:
     confusion, N = drawn_confusion(rng, K), rng.uniform(5, 60, K)
     known = confusion.mean @ N
     sums = np.column_stack([known * rng.choice([0.0, 1.0, 0.5], K), known])
-    found = corrected([SiteSums(confusion, sums, np.ones_like(sums))], N / N.sum())
+    found = corrected([SiteSums(confusion, sums, np.eye(2))], N / N.sum())
     assert np.all((found.mean >= 0) & (found.mean <= 1))
     assert np.all(np.diag(found.covariance) > 0)
-    nothing = SiteSums(confusion, np.zeros_like(sums), np.zeros_like(sums))
+    nothing = SiteSums(confusion, np.zeros_like(sums), np.zeros(1))
     assert np.isnan(corrected([nothing], N / N.sum()).mean).all()
 
 

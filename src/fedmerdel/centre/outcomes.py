@@ -16,6 +16,7 @@ from fedmerdel.inference.corrected import (
     corrected,
     effective_rows,
     of_cells,
+    told_together,
 )
 from fedmerdel.inference.equality import heterogeneity
 from fedmerdel.inference.measures import (
@@ -196,13 +197,16 @@ def site_sums(counting: Counting, name: str, *, parts: bool = False) -> list[Sit
     """
     found = []
     tables = site_cells(counting, name, parts=parts)
-    for site, table in zip(counting.sites, tables, strict=True):
-        shape = (len(site.confusion.mean), table[0].shape[1] - 1)
-        sums, variance = np.zeros(shape), np.zeros(shape)
-        for into, part in zip((sums, variance), table, strict=True):
-            known = part[:, :-1].sum(axis=1)
-            np.add.at(into, site.place, np.column_stack([part[:, 1:-1], known]))
-        found.append(SiteSums(site.confusion, sums, variance))
+    for site, (cells, variance) in zip(counting.sites, tables, strict=True):
+        G, Q = len(site.confusion.mean), cells.shape[1] - 2
+        sums, noise = np.zeros((G, Q + 1)), np.zeros((G, Q + 1, Q + 1))
+        known = cells[:, :-1].sum(axis=1)
+        np.add.at(sums, site.place, np.column_stack([cells[:, 1:-1], known]))
+        if variance.any():
+            summary = site.summary
+            of_rows = summary.mechanism.variance(summary.sums.T[:, None], summary.rest)[:, 0]
+            np.add.at(noise, site.place, told_together(cells, variance, of_rows))
+        found.append(SiteSums(site.confusion, sums, noise))
     return found
 
 
@@ -323,14 +327,14 @@ def _together(sites: list[SiteSums], moments: Moments) -> Estimate:
         return Estimate(np.full((1, Q), np.nan), np.zeros((Q, Q)), np.zeros(1))
     share = np.clip(sums[:-1] / total, 0.0, 1.0)
     # What is hidden in one cluster is told in another: over clusters, totals are rounded once.
-    spread = np.sum([site.variance.min(axis=0) for site in sites], axis=0)
+    least = [np.trace(site.noise, axis1=1, axis2=2).argmin() for site in sites]
+    spread = np.sum([site.noise[k] for site, k in zip(sites, least, strict=True)], axis=0)
     # A cell that nobody is in, or everyone, varies as if it were one row: few may be at risk there.
     near = np.clip(share, min(1 / total, 0.5), max(1 - 1 / total, 0.5))
     second = moments(near[None])[0, :Q, :Q]
     covariance = (second - np.outer(near, near)) / total
-    rounded = np.diag(spread[:-1]) - np.outer(spread[:-1], share) - np.outer(share, spread[:-1])
-    rounded += spread[-1] * np.outer(share, share)
-    rounded[np.diag_indices(Q)] = np.maximum(np.diag(rounded), 0.0)
+    by_sums = np.column_stack([np.eye(Q), -share])
+    rounded = by_sums @ spread @ by_sums.T
     return Estimate(share[None], covariance + rounded / total**2, np.array([total]))
 
 

@@ -55,6 +55,20 @@ def cell_offsets(n_levels: IntArray, checked: tuple[int, ...]) -> IntArray:
     return np.concatenate(([0], np.cumsum([n_levels[j] + 1 for j in checked]))).astype(np.int64)
 
 
+def condition_places(counts: CheckCounts, cells: IntArray, offsets: IntArray) -> list[int] | None:
+    """Return the cells of the pairs' tables that say that a condition is there.
+
+    None if not every condition is paired. `offsets` say where each variable's levels start.
+    """
+    variable = np.searchsorted(offsets, counts.present, side="right") - 1
+    if not set(variable.tolist()) <= set(counts.checked):
+        return None
+    return [
+        int(cells[counts.checked.index(j)] + level - offsets[j])
+        for j, level in zip(variable.tolist(), counts.present, strict=True)
+    ]
+
+
 def pair_blocks(offsets: IntArray) -> Iterator[tuple[int, int, slice, slice]]:
     """Yield the places of the two variables of each pair, and their cells."""
     for a, b in combinations(range(len(offsets) - 1), 2):

@@ -55,13 +55,13 @@ class SiteSums(NamedTuple):
         How rows of the K clusters are counted in its G clusters.
     sums : float64 array (G, Q + 1)
         Of each number by cluster; last the rows whose numbers are known.
-    variance : float64 array (G, Q + 1)
-        What disclosure control has added to the variance of each.
+    noise : float64 array (G, Q + 1, Q + 1)
+        Covariance of what disclosure control did to those of a cluster.
     """
 
     confusion: Confusion
     sums: FloatArray
-    variance: FloatArray
+    noise: FloatArray
 
 
 class Estimate(NamedTuple):
@@ -99,6 +99,33 @@ def effective_rows(share: FloatArray, variance: FloatArray, rows: FloatArray) ->
     apart = np.minimum(np.sqrt(variance), 0.5)
     spread = np.maximum(share * (1 - share), apart * (1 - apart))
     return np.asarray(np.minimum(spread / variance, rows))
+
+
+def told_together(cells: FloatArray, variance: FloatArray, of_rows: FloatArray) -> FloatArray:
+    """Return the covariance of what rounding did to cells and to their sum: (G, C - 1, C - 1).
+
+    All cells of a cluster add up to its rows, so that the largest has what the others lost.
+
+    Parameters
+    ----------
+    cells : float64 array (G, C)
+        As told; the last, of rows without the outcome, and the first are not asked about.
+    variance : float64 array (G, C)
+        Of each cell, were it rounded alone.
+    of_rows : float64 array (G,)
+        Of the rows.
+    """
+    C, found = cells.shape[1], []
+    for own, each, rows in zip(cells, variance, of_rows, strict=True):
+        largest, alone = int(own.argmax()), each.copy()
+        moved = np.eye(C)
+        moved[largest] = -1.0
+        moved[largest, largest], alone[largest] = 1.0, rows
+        # Where hardly any row is without the outcome, hardly any is hidden.
+        alone[-1] = min(alone[-1], own[-1] ** 2 / 3)
+        told = np.vstack([moved[1:-1], moved[:-1].sum(axis=0)])
+        found.append((told * alone) @ told.T)
+    return np.array(found)
 
 
 Moments = Callable[[FloatArray], FloatArray]
@@ -199,8 +226,10 @@ def _linear(
     D, products = site.confusion
     (G, K), Q = D.shape, mean.shape[1]
     blocks = (N[:, None, None] * second).reshape(K, -1).T @ products.reshape(K, -1)
-    V = blocks.reshape(Q + 1, Q + 1, G, G).transpose(0, 2, 1, 3).reshape((Q + 1) * G, -1)
-    V[np.diag_indices_from(V)] += site.variance.T.ravel() + SINGULAR * V.diagonal().max() + 1e-12
+    by_cluster = blocks.reshape(Q + 1, Q + 1, G, G).transpose(0, 2, 1, 3).copy()
+    by_cluster[:, np.arange(G), :, np.arange(G)] += site.noise
+    V = by_cluster.reshape((Q + 1) * G, -1)
+    V[np.diag_indices_from(V)] += SINGULAR * V.diagonal().max() + 1e-12
     white = np.asarray(np.linalg.inv(np.linalg.cholesky(V)), dtype=np.float64)
     of_means = np.zeros(((Q + 1) * G, K * Q))
     for q in range(Q):

@@ -6,7 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedmerdel.inference.check_counts import CheckCounts, cell_offsets
+from fedmerdel.inference.check_counts import (
+    CheckCounts,
+    cell_offsets,
+    condition_places,
+    pair_blocks,
+)
 from fedmerdel.inference.conditions import conditions_test, expected_conditions
 from fedmerdel.inference.residuals import Residual, expected_pairs, pair_residuals
 from fedmerdel.inference.separation import mean_posterior, relative_entropy
@@ -87,7 +92,14 @@ def make_checks(
     if present.shape[1] > 1 and not checked.weighted and counts.conditions.any():
         drawn = made_up(stats, prior, row_prior, stats.T, N_DRAWN, np.random.default_rng(0))
         number = _number(drawn, codebook)
-        test = conditions_test(counts.conditions, shares, checked.conditions_noise, number, drawn.r)
+        test = conditions_test(
+            counts.conditions,
+            shares,
+            checked.conditions_noise,
+            number,
+            drawn.r,
+            _both(checked, cells, codebook),
+        )
         p_value, distance = test
     return Checks(
         p_value=p_value,
@@ -100,6 +112,17 @@ def make_checks(
         relative_entropy=relative_entropy(stats.T, stats.h),
         mean_posterior=_listing(mean_posterior(counts.own, counts.belonging)),
     )
+
+
+def _both(checked: Checked, cells: IntArray, codebook: Codebook) -> tuple[float, float] | None:
+    """Return the rows with each two conditions, summed, and its variance; None if not all told."""
+    places = condition_places(checked.counts, cells, codebook.level_offsets)
+    if places is None:
+        return None
+    counts, at = checked.counts, np.ix_(places, places)
+    if not all(counts.pairs[a, b].any() for _, _, a, b in pair_blocks(cells)):
+        return None
+    return float(counts.pairs[at].sum()), float(checked.pairs_noise[at].sum())
 
 
 def _number(rows: MadeUp, codebook: Codebook) -> IntArray:

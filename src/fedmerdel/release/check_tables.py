@@ -9,7 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedmerdel.inference.check_counts import N_BINS, CheckCounts, cell_offsets, pair_blocks
+from fedmerdel.inference.check_counts import (
+    N_BINS,
+    CheckCounts,
+    cell_offsets,
+    condition_places,
+    pair_blocks,
+)
 from fedmerdel.release.cells import DUST, checked_totals
 from fedmerdel.release.known_sums import Known
 from fedmerdel.release.mechanism import Mechanism
@@ -75,13 +81,8 @@ def _known(
     number = np.arange(len(counts.present) + 1, dtype=np.float64)
     positive = sums.S.sum(axis=0)[list(counts.present)]
     found = [mechanism.known_sum(number, positive)]
-    variable = np.searchsorted(offsets, counts.present, side="right") - 1
-    if set(variable.tolist()) <= set(counts.checked):
-        cells = cell_offsets(np.diff(offsets), counts.checked)
-        at = [
-            int(cells[counts.checked.index(j)] + level - offsets[j])
-            for j, level in zip(variable.tolist(), counts.present, strict=True)
-        ]
+    at = condition_places(counts, cell_offsets(np.diff(offsets), counts.checked), offsets)
+    if at is not None:
         both = (pairs + pairs.T)[np.ix_(at, at)][np.triu_indices(len(at), 1)]
         found.append(mechanism.known_sum(number * (number - 1) / 2, both))
     return found

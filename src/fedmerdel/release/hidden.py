@@ -104,7 +104,8 @@ def filled_table(
     hidden = cells == 0
     filling = np.where(hidden, expected_below(mean, policy.least), 0.0)
     found, largest = cells + filling, np.unravel_index(int(cells.argmax()), cells.shape)
-    # Of a count that may be anywhere in a range: its width squared, over twelve.
+    # Of a count that may be anywhere in a range: its width squared, over twelve. Over six where it
+    # was rounded up or down as two sums need, and not to the nearest.
     width = np.where(hidden, np.minimum(2 * filling, policy.least), policy.step)
     if cells.ndim == 1:
         found[largest] = max(found[largest] - filling.sum(), found[largest] / 2)
@@ -115,7 +116,7 @@ def filled_table(
                 sums = np.maximum(found.sum(axis=axis, keepdims=True), TINY)
                 found *= cells.sum(axis=axis, keepdims=True) / sums
         width[:] = width.max()
-    return found, np.asarray(width**2 / 12)
+    return found, np.asarray(width**2 / (12 if cells.ndim == 1 else 6))
 
 
 def _shared(total: FloatArray, own: FloatArray, mean: FloatArray, limit: int) -> FloatArray:
