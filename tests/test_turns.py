@@ -17,7 +17,6 @@ from fedmerdel import (
     GlobalModel,
     Promise,
     SigningKey,
-    Site,
     Study,
     draft_study,
     fit_site,
@@ -139,8 +138,6 @@ def test_turns_lead_to_a_model_also_when_files_were_lost(roster: Path, run: Run)
 
 def test_what_needs_a_site_file_key_or_folder_is_refused(roster: Path, run: Run) -> None:
     study = Study.load("study.toml")
-    with pytest.raises(DataError, match="by its own file"):
-        SiteSums(Site("hull", study, Path("hull/rows.csv")))
     site_file(study, "hull", key=None).save("hull/no-key.toml")
     refused(run("turn", "hull/no-key.toml", "in", "out"), "secret key")
     refused(run("turn", "study.toml", "out", "in"), "--keep")
@@ -182,7 +179,7 @@ def history(work: SiteSums) -> tuple[History, Question]:
 
 def test_a_centre_that_chooses_clusters_gets_no_answer(roster: Path) -> None:
     """One cluster that holds a single pattern would count the people who have it."""
-    work = SiteSums(Site.load("hull/site.toml"))
+    work = SiteSums(SiteFile.load("hull/site.toml"))
     _, own = history(work)
     pattern = own.clusters.log_levels.copy()
     pattern[0] = np.where(np.arange(pattern.shape[1]) % 2, 0.0, -300.0)
@@ -192,7 +189,7 @@ def test_a_centre_that_chooses_clusters_gets_no_answer(roster: Path) -> None:
 
 
 def test_a_site_with_more_than_half_of_all_rows_stops(roster: Path) -> None:
-    work = SiteSums(Site.load("hull/site.toml"))
+    work = SiteSums(SiteFile.load("hull/site.toml"))
     seen, _ = history(work)
     work.check_totals(seen)
     few = seen.openings[0].totals.copy()
@@ -202,7 +199,7 @@ def test_a_site_with_more_than_half_of_all_rows_stops(roster: Path) -> None:
 
 
 def test_every_answer_has_noise_of_its_own_and_the_share_of_one_site(roster: Path) -> None:
-    work = SiteSums(Site.load("hull/site.toml"))
+    work = SiteSums(SiteFile.load("hull/site.toml"))
     seen, own = history(work)
     asked = own.to_bytes()
     answers = np.array([work.answer(asked, seen, 5) for _ in range(12)])
@@ -211,7 +208,7 @@ def test_every_answer_has_noise_of_its_own_and_the_share_of_one_site(roster: Pat
 
 
 def test_a_table_that_changes_before_the_mask_is_opened_tells_nothing(roster: Path) -> None:
-    work = SiteSums(Site.load("hull/site.toml"))
+    work = SiteSums(SiteFile.load("hull/site.toml"))
     with open("hull/rows.csv", "a") as table:
         table.write("1,1,1,1,1,1,1,1,1\n")
     with pytest.raises(DataError, match="changed meanwhile"):
@@ -221,13 +218,13 @@ def test_a_table_that_changes_before_the_mask_is_opened_tells_nothing(roster: Pa
 
 def test_a_second_study_of_the_table_starts_no_second_count(roster: Path) -> None:
     """A renamed study resets nothing: what left about a table is counted for the table."""
-    SiteSums(Site.load("hull/site.toml")).charge(b"\x01" * 32, 0)
+    SiteSums(SiteFile.load("hull/site.toml")).charge(b"\x01" * 32, 0)
     again = replace(Study.load("study.toml"), name="turns, renamed")
     again.save("again.toml")
     SiteFile(**{**vars(site_file(again, "hull")), "study": Path("../again.toml")}).save(
         "hull/again.toml"
     )
-    work = SiteSums(Site.load("hull/again.toml"))
+    work = SiteSums(SiteFile.load("hull/again.toml"))
     with pytest.raises(DataError, match="a first release of this table left"):
         work.answer(work.question(History()) or b"", History(), 5)
 

@@ -20,8 +20,7 @@ from fedmerdel.masking.folders import (
     take_site_turn,
 )
 from fedmerdel.masking.work import History, Member
-from fedmerdel.site.own_site import Site
-from fedmerdel.site.site_file import is_site_file
+from fedmerdel.site.site_file import SiteFile, is_site_file
 from fedmerdel.site.turn_site import SiteSums
 from fedmerdel.study.study import Study
 from fedmerdel.summing.work import SumsWork, agreement_of
@@ -85,14 +84,15 @@ def turn(
 
 
 def _site_turn(study: Path, inbox: Path, outbox: Path, keep: Path | None, threads: int) -> None:
-    site = Site.load(study)
-    agreement = agreement_of(site.study)
-    if site.agreed is None or site.key is None:
+    agreed = SiteFile.load(study)
+    agreement = agreement_of(agreed.approved_study())
+    if agreed.key is None:
         raise OptionError("key: sums are signed: name this site's secret key in its file")
-    folder = keep or site.agreed.home / f"sums-{site.study.hash[:8]}"
-    member = Member(site.name, SigningKey.load(site.key), site.agreed.confirmed_keys(site.study))
+    folder = keep or agreed.home / f"sums-{agreement.study[:8]}"
+    confirmed = agreed.confirmed_keys(agreed.approved_study())
+    member = Member(agreed.name, SigningKey.load(agreed.key), confirmed)
     with screen.status("taking this site's turn"):
-        work = SiteSums(site, threads)
+        work = SiteSums(agreed, threads)
         # Later runs begin with a higher number than any that was signed before.
         number = int(datetime.now(UTC).timestamp())
         waiting = take_site_turn(folder, inbox, outbox, agreement, member, work, number)

@@ -13,9 +13,9 @@ from fedmerdel.fitting.passes import Workers
 from fedmerdel.masking.work import History, Integers
 from fedmerdel.records.collapse import collapse
 from fedmerdel.records.packing import PackedRows, repack
-from fedmerdel.site.ledger import Entry, check_release, table_digest
+from fedmerdel.site.ledger import Entry, Ledger, check_release, table_digest
 from fedmerdel.site.outcome_rows import site_outcomes
-from fedmerdel.site.own_site import Site
+from fedmerdel.site.site_file import SiteFile
 from fedmerdel.site.site_table import check_one_row_each, open_site_table, study_rows
 from fedmerdel.site.tally_site import tally_rows
 from fedmerdel.summing.noise import discrete_noise
@@ -33,24 +33,22 @@ class SiteSums(SumsWork):
 
     Parameters
     ----------
-    site : Site
-        Opened by its own file: what leaves is written down in its ledger.
+    agreed : SiteFile
+        The site's own file: what leaves is written down in the ledger beside it.
     threads : int
         Threads; the result does not depend on it.
     """
 
-    def __init__(self, site: Site, threads: int = 1) -> None:
-        super().__init__(site.study)
-        if site.agreed is None or site.ledger is None:
-            raise DataError("a site takes part in sums by its own file: make one (fedmerdel site)")
-        self.site, self.threads = site, threads
-        self.limits = site.study.rounds, site.agreed.most_rounds
-        self.ledger = site.ledger
-        self.digest = table_digest(site.table)
-        opened = open_site_table(site.table)
-        check_one_row_each(site.study, opened)
-        self.rows = study_rows(site.study, opened)
-        self.outcomes = site_outcomes(site.study, opened)
+    def __init__(self, agreed: SiteFile, threads: int = 1) -> None:
+        super().__init__(agreed.approved_study())
+        self.agreed, self.threads = agreed, threads
+        self.limits = self.study.rounds, agreed.most_rounds
+        self.ledger = Ledger(agreed.home)
+        self.digest = table_digest(agreed.table)
+        opened = open_site_table(agreed.table)
+        check_one_row_each(self.study, opened)
+        self.rows = study_rows(self.study, opened)
+        self.outcomes = site_outcomes(self.study, opened)
 
     def answer(self, question: bytes, history: History, sites: int) -> Integers:
         """Count the site's rows, and add its share of the noise: the operating system's."""
@@ -58,7 +56,7 @@ class SiteSums(SumsWork):
         # Before the work, and once more when it is written down.
         check_release(self.ledger.entries(), self._entry(asked.number, ""), *self.limits)
         rows, outcomes = _joined(self.rows, self.outcomes, asked)
-        seed = [self.study.seed, asked.number, *self.site.name.encode("utf-8")]
+        seed = [self.study.seed, asked.number, *self.agreed.name.encode("utf-8")]
         with Workers(self.threads) as workers:
             tally = tally_rows(asked, self.scheme.prior, rows, outcomes, seed, workers)
         vector = tally.to_vector()
@@ -77,9 +75,9 @@ class SiteSums(SumsWork):
 
     def charge(self, ctx: bytes, opening: int) -> None:
         """Write down that numbers of a question are told; a second time for the same is nothing."""
-        if table_digest(self.site.table) != self.digest:
+        if table_digest(self.agreed.table) != self.digest:
             raise DataError(
-                f"table {self.site.table.name!r} changed meanwhile: nothing leaves; the run can't "
+                f"table {self.agreed.table.name!r} changed meanwhile: nothing leaves; the run can't "
                 "go on with other rows"
             )
         self.ledger.add(self._entry(opening, ctx.hex()), *self.limits)
@@ -94,7 +92,7 @@ class SiteSums(SumsWork):
             round=opening,
             broadcast=ctx,
             policy=self.study.policy.name,
-            table=self.site.table.name,
+            table=self.agreed.table.name,
             table_digest=self.digest,
             rows=self.rows.n_rows,
             release=hashlib.sha256(bytes.fromhex(ctx)).hexdigest() if ctx else "",
