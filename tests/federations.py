@@ -21,8 +21,8 @@ from fedmerdel.release.summary import SiteSummary
 from fedmerdel.site.release import summary_fields
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
-from fedmerdel.study.promise import Promise
 from fedmerdel.study.priors import study_prior
+from fedmerdel.study.promise import Promise
 from fedmerdel.study.study import Study
 from fedmerdel.sums import search as search_module
 from fedmerdel.sums.learning import Learned

@@ -56,8 +56,8 @@ def draft_site(
     )
     if asked.promise.trusts_centre:
         screen.print(
-            "The study trusts the centre: in a round it chooses the clusters, and so it could count "
-            "small groups here in spite of the policy. Agree only if this site trusts it too."
+            "The study trusts the centre: in a round it chooses the clusters, and so it could "
+            "count small groups here in spite of the policy. Agree only if this site trusts it too."
         )
     agreed.save(output)
     screen.print(

@@ -430,7 +430,8 @@ class Study:
                 raise DataError(
                     "rounds: a centre that chooses the clusters could count the small groups that "
                     f"policy {self.policy.name!r} hides: read the threat model and write "
-                    "trusts_centre = true in section [promise], or take promise 'sums'"
+                    "trusts_centre = true in section [promise] (init: --trusts-centre), or take "
+                    "promise 'sums'"
                 )
             return
         for field, words in (
