@@ -92,7 +92,9 @@ def federation(policy: str, at: int) -> Made:
     """Return a study, what its sites have sent, and all rows: site b has every n-th row."""
     options, n_sites = FEDERATIONS[at // N_FEDERATIONS]
     table = simulate(random_state=at, **options)
-    study = replace(draft_study(table.X, rounds=1000), policy=policy_named(policy), seed=at)
+    study = replace(
+        draft_study(table.X, rounds=1000, trusts_centre=True), policy=policy_named(policy), seed=at
+    )
     sent = [fit_site(study, table.X[b::n_sites], f"{b:02d}") for b in range(n_sites)]
     return study, sent, table
 

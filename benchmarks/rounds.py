@@ -109,7 +109,7 @@ def _follow(name: str, seed: int) -> tuple[list[float], int]:
 def _follow_policy(name: str, seed: int) -> tuple[list[float], int]:
     """Return the same under a policy that hides small counts."""
     kept, held, site = _split(name, seed)
-    study = draft_study(pd.DataFrame(kept), rounds=POLICY_ROUNDS)
+    study = draft_study(pd.DataFrame(kept), rounds=POLICY_ROUNDS, trusts_centre=True)
     study = replace(study, policy=policy_named(POLICY))
     tables = {name: kept[site == name] for name in np.unique(site).tolist()}
     first = merge_sites(study, [fit_site(study, table, n) for n, table in tables.items()])
@@ -164,7 +164,10 @@ def _small_sites() -> list[Finding]:
 def _sizes() -> list[Finding]:
     """Measure a reply and a broadcast of 20 clusters and 255 variables on disk."""
     table = simulate(8000, 255, 20, random_state=0)
-    study = replace(draft_study(pd.DataFrame(table.X), rounds=1), policy=policy_named("none"))
+    study = replace(
+        draft_study(pd.DataFrame(table.X), rounds=1, trusts_centre=True),
+        policy=policy_named("none"),
+    )
     federation = merge_sites(study, [fit_site(study, table.X, "leeds")])
 
     def ask(broadcast: Broadcast) -> list[Reply]:

@@ -128,7 +128,7 @@ def coded_otherwise() -> Federation:
     more = at_york & inside & (np.random.default_rng(1).random(6000) < 0.5)
     X[more, X[inside].mean(axis=0).argmin()] = 1
     table = pa.table({name: X[:, j] for j, name in enumerate(CONDITIONS[:12])})
-    study = draft_study(table, name="two hospitals", rounds=1)
+    study = draft_study(table, name="two hospitals", rounds=1, trusts_centre=True)
     parts = {"Leeds": table.slice(0, 3000), "York": table.slice(3000)}
     federation = merge_sites(study, [fit_site(study, part, site) for site, part in parts.items()])
     sent = federation.broadcast

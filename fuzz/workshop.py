@@ -37,6 +37,7 @@ from fedmerdel.site.assign import assign
 from fedmerdel.site.labels_file import write_labels
 from fedmerdel.site.site_file import SiteFile
 from fedmerdel.study.policy import policy_named
+from fedmerdel.study.promise import Promise
 from fedmerdel.study.study import Study
 from fuzz.tables import as_parquet
 
@@ -213,7 +214,7 @@ def _study(table: Path, options: dict[str, Any]) -> Study:
     drafted = draft_study(table, name="fuzz", exclude=beside, guide=guide)
     return Study(
         "fuzz", drafted.codebook, outcomes=OUTCOMES, covariates=(UNIT,), max_clusters=4, seed=1,
-        rounds=9, labels={"age": "Age band"}, **options,
+        rounds=9, promise=Promise(trusts_centre=True), labels={"age": "Age band"}, **options,
     )  # fmt: skip
 
 

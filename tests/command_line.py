@@ -51,7 +51,7 @@ def make_tables_that_do_not_fit(folder: Path) -> None:
 
 
 INIT = ("init", "leeds.csv", "-o", "study.toml", "--outcome", "died")
-INIT += ("--row-id", "patient", "--rounds", "9")
+INIT += ("--row-id", "patient", "--rounds", "9", "--trusts-centre")
 INIT += ("--exclude", "seen", "--exclude", "bmi", "--name", "lungs")
 
 

@@ -14,6 +14,7 @@ from fedmerdel import Codebook, Effect, MerDel, Study, fit_site, merge_sites, re
 from fedmerdel.inference.regression import dummies, log_shares
 from fedmerdel.study.codebook import Variable
 from fedmerdel.study.policy import POLICIES
+from fedmerdel.study.promise import Promise
 
 AGE = Variable("age", ("young", "middle", "old"), "text")
 SEX = Variable("sex", ("f", "m"), "text")
@@ -77,7 +78,14 @@ def book(n_variables: int) -> tuple[Variable, ...]:
 def study_of(n_variables: int, policy: str = "none", **more: object) -> Study:
     """A study of tables such as `drawn` makes."""
     codebook = Codebook(book(n_variables))
-    return Study("c", codebook, covariates=[AGE, SEX], policy=POLICIES[policy], **more)
+    return Study(
+        "c",
+        codebook,
+        covariates=[AGE, SEX],
+        policy=POLICIES[policy],
+        promise=Promise(trusts_centre=True),
+        **more,
+    )
 
 
 class Errors(NamedTuple):

@@ -22,6 +22,7 @@ from fedmerdel.site.release import summary_fields
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import POLICIES
 from fedmerdel.study.priors import study_prior
+from fedmerdel.study.promise import Promise
 from fedmerdel.study.study import Study
 from fedmerdel.sums import search as search_module
 from fedmerdel.sums.learning import Learned
@@ -121,7 +122,7 @@ def made_study(n_levels: np.ndarray, **options: object) -> Study:
         for j, L in enumerate(n_levels)
     )
     plain = {"max_clusters": 6, "policy": POLICIES["none"], "seed": 1, "prior": "fixed"}
-    plain["rounds"] = 200
+    plain |= {"rounds": 200, "promise": Promise(trusts_centre=True)}
     return Study("made", Codebook(variables), **{**plain, **options})  # type: ignore[arg-type]
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from fedmerdel import Study
 from fedmerdel.study.codebook import Codebook, Variable
 from fedmerdel.study.policy import policy_named
+from fedmerdel.study.promise import Promise
 
 NAMES = ("a", "b", "c", "d")
 LEVELS = (("0", "1"), ("false", "true"), ("low", "mid", "high"), ("0", "1"))
@@ -17,10 +18,12 @@ KINDS: tuple[Any, ...] = ("integer", "boolean", "text", "integer")
 CODEBOOK = Codebook(tuple(Variable(*v) for v in zip(NAMES, LEVELS, KINDS, strict=True)))
 N_LEVELS = np.array([2, 2, 3, 2])
 EXACT = policy_named("none")
+TRUSTING = Promise(trusts_centre=True)
 
 
 def study(**options: Any) -> Study:
-    return Study("s", CODEBOOK, **{"max_clusters": 5, "policy": EXACT, "rounds": 50, **options})
+    fields = {"max_clusters": 5, "policy": EXACT, "rounds": 50, "promise": TRUSTING, **options}
+    return Study("s", CODEBOOK, **fields)
 
 
 def level_numbers(n_rows: int, seed: int, rare: float = 0.2, missing: float = 0.1) -> np.ndarray:

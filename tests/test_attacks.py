@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,9 @@ from fedmerdel import (
     DataError,
     Outcome,
     Policy,
+    Site,
+    SiteFile,
+    Study,
     Sums,
     Validation,
     Variable,
@@ -30,14 +34,26 @@ from fedmerdel import (
     reply_site,
     validate_site,
 )
+from fedmerdel.masking.centre_part import begin_run, centre_turn
+from fedmerdel.masking.site_part import join_run
+from fedmerdel.masking.site_state import MASKED
+from fedmerdel.masking.spelling import spelt
 from fedmerdel.release.cells import all_cells
 from fedmerdel.release.mechanism import People
 from fedmerdel.release.mechanisms import mechanism_for
 from fedmerdel.site.check import check_site
+from fedmerdel.site.turn_site import SiteSums
+from fedmerdel.study.promise import COUNTS, Promise
+from fedmerdel.summing.question import Question
+from fedmerdel.summing.work import agreement_of
 from fedmerdel.sums.expectations import Expectations
+from tests.masked import LISTED, NAMES, Run, ask_of, at_site, member, opened_run, random_of
 from tests.site_tables import CODEBOOK, frame_of, level_numbers, study
+from tests.toy_keys import key
 
 SEX = Variable("sex", ("F", "M"), "text")
+
+STRANGER = key(200)
 
 POLICIES = ("opensafely", "ons", "datashield")
 
@@ -218,12 +234,12 @@ def test_a_table_with_a_row_a_visit_is_refused() -> None:
     assert fit_site(replace(agreed, policy=policy_named("none")), visits, "york").n_rows == 600
 
 
-@pytest.mark.xfail(strict=True, reason="thresholds and rounding don't stop chosen clusters")
 @pytest.mark.parametrize("name", POLICIES[:2])
-def test_chosen_clusters_do_not_count_a_small_group(name: str) -> None:
-    """Attack: a cluster shares all rows but a group's by rho; where rounding turns, they are told.
+def test_a_trusted_centre_could_count_a_small_group_by_chosen_clusters(name: str) -> None:
+    """Not stopped: a cluster shares all rows but a group's by rho; where rounding turns tells them.
 
-    One cluster holds whoever has all of some levels, which is too small to be told. Of most others
+    This is why a study says that it trusts its centre, before it has rounds under a policy. One
+    cluster holds whoever has all of some levels, which is too small to be told. Of most others
     one has a share of rho, the other the rest of it. Counted with and without the first cluster.
     """
     agreed = study(policy=policy_named(name))
@@ -259,7 +275,67 @@ def test_chosen_clusters_do_not_count_a_small_group(name: str) -> None:
         (rho, one), (more, two) = edge(0.1, 0.2, apart), edge(0.4, 0.5, apart)
         return (two - one) / (more - rho)
 
-    assert round(rows(False) - rows(True)) != a_group[pattern]
+    assert round(rows(False) - rows(True)) == a_group[pattern]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_without_trust_in_the_centre_a_site_counts_in_no_chosen_clusters(name: str) -> None:
+    """Attack: the one above, on a study that does not say that it trusts the centre."""
+    agreed = study(policy=policy_named(name), promise=COUNTS, rounds=0)
+    table = frame_of(level_numbers(400, 5))
+    sent = merge_sites(agreed, [fit_site(agreed, table, "york")]).broadcast
+    chosen = asked(sent, clusters_of(3, 0), 1)
+    with pytest.raises(DataError, match="round 1, and the study 's' agrees on 0 rounds"):
+        reply_site(agreed, chosen, table, "york")
+    with pytest.raises(DataError, match=r"^rounds: "):
+        replace(agreed, rounds=1)
+    # The centre's own version of the study is another one.
+    theirs = replace(agreed, rounds=1, promise=Promise(trusts_centre=True))
+    with pytest.raises(DataError, match="another study"):
+        reply_site(agreed, replace(chosen, study_hash=theirs.hash), table, "york")
+    text = agreed.to_text().replace("rounds = 0", "rounds = 1")
+    with pytest.raises(DataError, match="rounds: a centre that chooses"):
+        Study.from_bytes(text.encode())
+
+
+def test_under_sums_a_site_answers_no_chosen_clusters(tmp_path: Path) -> None:
+    """Attack: the same as a question of sums. A site finds the question itself, and compares."""
+    run = opened_run(run_of_sums(tmp_path))
+    york = run.works["york"]
+    left = len(york.ledger.entries())
+    assert left == 1  # what follows from the study was answered
+    ask = ask_of(run, 1)
+    asked_now = Question.from_bytes(ask.question)
+    K = asked_now.clusters.n_clusters
+    chosen = asked_now._replace(clusters=clusters_of(K, 1)).to_bytes()
+    with pytest.raises(DataError, match=r"not the one that follows .* nothing was answered"):
+        at_site(run, "york", spelt(ask._replace(question=chosen)))
+    assert len(york.ledger.entries()) == left
+    assert at_site(run, "york", spelt(ask)).state.stage == MASKED
+
+
+def run_of_sums(folder: Path) -> Run:
+    """Five sites with tables, and a centre that has asked its first question."""
+    agreed = study(
+        policy=policy_named("ons"),
+        promise=Promise("sums"),
+        centre_key=STRANGER.public,
+        site_keys=LISTED,
+    )
+    agreement, works, sites, sent = agreement_of(agreed), {}, {}, {}
+    agreed.save(folder / "study.toml")
+    for seed, name in enumerate(NAMES):
+        home = folder / name
+        home.mkdir()
+        frame_of(level_numbers(100, seed)).to_csv(home / "rows.csv", index=False)
+        file = SiteFile(name, home / "rows.csv", folder / "study.toml", agreed.hash, agreed.policy)
+        replace(file, most_rounds=agreed.rounds).save(home / "site.toml")
+        works[name] = SiteSums(Site.load(home / "site.toml"))
+        turn = join_run(agreement, member(name), random=random_of(name))
+        sites[name] = turn.state
+        sent.update(turn.messages)
+    begun = centre_turn(begin_run(agreement, NAMES).state, sent, agreement, works["york"])
+    return Run(begun.state, sites, works, sent | begun.messages, agreement)
 
 
 def test_two_tables_of_one_column_could_be_subtracted() -> None:

@@ -55,7 +55,7 @@ def table(seed: int = 0, rows: int = 400) -> pd.DataFrame:
 
 
 def study_of(policy: str, **options: object) -> Study:
-    drafted = draft_study(table(), name="checked")
+    drafted = draft_study(table(), name="checked", trusts_centre=True)
     return replace(
         drafted, policy=policy_named(policy), checks=True, max_clusters=4, rounds=3, **options
     )  # type: ignore[arg-type]

@@ -142,7 +142,9 @@ def test_a_variable_that_differs_at_one_site_stands_out(policy: str) -> None:
 def test_after_a_round_sites_that_are_alike_look_alike() -> None:
     """Clusters that overlap have other borders at each site, until all count in the same ones."""
     table = simulate(2400, 12, 4, beta=(1, 2), random_state=2)
-    study = replace(draft_study(table.X, name="x", rounds=1), policy=policy_named("none"))
+    study = replace(
+        draft_study(table.X, name="x", rounds=1, trusts_centre=True), policy=policy_named("none")
+    )
     rows = {f"s{b}": table.X[b::3] for b in range(3)}
     before = merge_sites(study, [fit_site(study, each, s) for s, each in rows.items()])
     replies = [reply_site(study, before.broadcast, each, s) for s, each in rows.items()]

@@ -47,7 +47,7 @@ SITE = np.arange(len(FRAME)) % 3
 
 def drafted(weight: float = 0.5, **fields: Any) -> Study:
     policy = policy_named(fields.pop("policy", "none"))
-    study = draft_study(FRAME, name="guided", guide={GUIDE: weight}, rounds=3)
+    study = draft_study(FRAME, name="guided", guide={GUIDE: weight}, rounds=3, trusts_centre=True)
     return replace(study, policy=policy, **fields)
 
 
@@ -70,7 +70,10 @@ def fitted() -> MerDel:
 
 
 def test_a_study_says_it_and_its_hash_covers_it(tmp_path: Path) -> None:
-    study, plain = drafted(), replace(draft_study(FRAME, name="guided", rounds=3))
+    study, plain = (
+        drafted(),
+        replace(draft_study(FRAME, name="guided", rounds=3, trusts_centre=True)),
+    )
     study.save(tmp_path / "study.toml")
     text = (tmp_path / "study.toml").read_text()
     assert "levels = [0, 1]\nguide = 0.5\n" in text
@@ -229,7 +232,7 @@ def test_hidden_counts_are_filled_with_levels_not_with_their_powers() -> None:
     replies = [reply_site(study, begun.broadcast, FRAME[SITE == b], site=f"s{b}") for b in range(3)]
     theta = begun.broadcast.clusters
     found = filled_replies(study, tuple(replies), [True] * 3, theta).stats.S
-    plain = draft_study(FRAME, name="guided", rounds=3)
+    plain = draft_study(FRAME, name="guided", rounds=3, trusts_centre=True)
     powers = np.repeat(study.codebook.guide, study.codebook.n_levels)
     levels = theta._replace(log_levels=theta.log_levels / powers)
     np.testing.assert_allclose(

@@ -126,7 +126,7 @@ def of_one_table(seed: int, weight: float) -> np.ndarray | None:
 def of_sites(seed: int, weight: float, policy: str) -> np.ndarray | None:
     """Four sites of 1,500 rows, after one round."""
     frame, truth = alike_but_for_the_outcome(seed, gap=0.22, n_rows=6000)
-    study = draft_study(frame, name="sites", guide={GUIDE: weight}, rounds=1)
+    study = draft_study(frame, name="sites", guide={GUIDE: weight}, rounds=1, trusts_centre=True)
     study = replace(study, policy=policy_named(policy), seed=seed)
     parts = {f"s{b}": frame[np.arange(6000) % 4 == b] for b in range(4)}
     first = merge_sites(study, [fit_site(study, part, site=s) for s, part in parts.items()])

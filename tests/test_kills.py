@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with what each command reads."""
     folder = tmp_path_factory.mktemp("kills")
     X = pd.DataFrame(simulate(600, 10, 3, random_state=3).X).add_prefix("v")
-    study = draft_study(X, name="kills", rounds=2)
+    study = draft_study(X, name="kills", rounds=2, trusts_centre=True)
     study.save(folder / "study.toml")
     tables = {site: X[np.arange(600) % 2 == b] for b, site in enumerate(("leeds", "york"))}
     summaries = [fit_site(study, table, site=site) for site, table in tables.items()]

@@ -108,6 +108,24 @@ def test_a_study_that_was_changed_is_not_the_one_approved(run: Run) -> None:
         assert not Path("x").exists()
 
 
+def test_a_study_that_trusts_its_centre_says_so_before_a_site_agrees(run: Run) -> None:
+    """Whoever approves it reads it; and nobody gets rounds without having said it."""
+    refused(run(*(word for word in INIT if word != "--trusts-centre")), "rounds: ", "trusts_centre")
+    assert not Path("study.toml").exists()
+    done(run(*INIT))
+    assert "\ntrusts_centre = true\n" in Path("study.toml").read_text()
+    command = ("site", "study.toml", "leeds.csv", "--site", "leeds", "-o")
+    words = " ".join(done(run(*command, "trusting.toml")).split())
+    assert "it could count small groups here in spite of the policy" in words
+    assert words.index("The study trusts the centre") < words.index("approves this")
+    text = Path("study.toml").read_text()
+    text = text.replace("trusts_centre = true", "trusts_centre = false")
+    Path("study.toml").write_text(text)
+    refused(run(*command, "other.toml"), "rounds: a centre that chooses the clusters could count")
+    Path("study.toml").write_text(text.replace("rounds = 9", "rounds = 0"))
+    assert "trusts the centre" not in done(run(*command, "other.toml"))
+
+
 def test_a_weaker_policy_is_refused_with_both_named(run: Run) -> None:
     done(run(*INIT))
     Path("home").mkdir()

@@ -14,6 +14,7 @@ from fedmerdel.errors import DataError, OptionError
 from fedmerdel.study import POLICIES, Codebook, Policy, Study, Variable, custom_policy
 from fedmerdel.study.outcome import Outcome, checked_covariates
 from fedmerdel.study.priors import study_prior
+from fedmerdel.study.promise import Promise
 
 SMOKING = Variable("smoking", ("never", "former", "current"), "text")
 DIABETES = Variable("diabetes", ("false", "true"), "boolean")
@@ -126,6 +127,8 @@ def test_values_that_a_field_does_not_take(field: str, values: list[Any]) -> Non
         ({"labels": {"copd": "x\ny"}}, "labels: .* holds control characters"),
         ({"codebook": Codebook((Variable("x\x07", ("0",), "text"),))}, "level of variable 'x"),
         ({"codebook": Codebook((Variable("x", ("\x1b",), "text"),))}, "level of variable 'x'"),
+        ({"rounds": 1}, "^rounds: .*'opensafely' hides.* trusts_centre = true .*'sums'"),
+        ({"rounds": 1, "policy": POLICIES["datashield"]}, "^rounds: "),
         ({"name": "\ud800"}, "half a character"),
         ({"row_id": "\udfff"}, "half a character"),
         ({"labels": {"copd": "x\ud800"}}, "half a character"),
@@ -135,6 +138,22 @@ def test_values_that_a_field_does_not_take(field: str, values: list[Any]) -> Non
 def test_fields_that_do_not_fit_each_other(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(DataError, match=words):
         replace(STUDY, **fields)
+
+
+def test_rounds_under_a_policy_are_of_those_who_trust_the_centre() -> None:
+    """Nobody needs to be trusted where nothing is hidden, or where only totals are known."""
+    for fields in (
+        {"promise": Promise(trusts_centre=True)},
+        {"promise": Promise("sums")},
+        {"policy": POLICIES["none"]},
+        {"policy": custom_policy(1)},
+    ):
+        assert replace(STUDY, rounds=1, **fields).rounds == 1
+    for given in (1, "true", None):
+        with pytest.raises(OptionError, match=r"^promise: trusts_centre: give true or false"):
+            Promise(trusts_centre=given)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="'trusts_centre' is not for 'sums': leave it out"):
+        Promise("sums", trusts_centre=True)
 
 
 # The hash
@@ -162,7 +181,9 @@ def test_the_hash_of_a_study_stays_what_it_is() -> None:
         {"prior": "fixed", "variable_selection": True},
         {"policy": POLICIES["nhs"]},
         {"policy": custom_policy(8, 5)},
-        {"rounds": 3},
+        {"rounds": 3, "policy": POLICIES["none"]},
+        {"promise": Promise(trusts_centre=True)},
+        {"promise": Promise("sums")},
         {"site_shares": True},
         {"outcomes": ("death",)},
         {"seed": 1},

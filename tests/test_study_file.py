@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fedmerdel.errors import DataError, FedMerDelError, FileError
 from fedmerdel.study import POLICIES, Codebook, Study, Variable, custom_policy
+from fedmerdel.study.promise import Promise
 from fedmerdel.study.study_file import KEYS
 
 SMOKING = Variable("smoking", ("never", "former", "current"), "text")
@@ -58,6 +59,7 @@ def studies(draw: st.DrawFn) -> Study:
     n_levels = int(book.n_levels.sum())
     positive = st.floats(1e-9, 1e9)
     policies = st.builds(custom_policy, st.integers(0, 99), st.integers(0, 99), words)
+    trusts = draw(st.booleans())
     return Study(
         draw(words),
         book,
@@ -69,7 +71,8 @@ def studies(draw: st.DrawFn) -> Study:
         prior=draw(st.sampled_from([None, "fixed"]) | st.tuples(*[positive] * n_levels)),
         variable_selection=draw(st.booleans()),
         policy=draw(st.sampled_from(list(POLICIES.values())) | policies),
-        rounds=draw(st.integers(0, 1000)),
+        rounds=draw(st.integers(0, 1000)) if trusts else 0,
+        promise=Promise(trusts_centre=trusts),
         site_shares=draw(st.booleans()),
         outcomes=tuple(names[n_variables:-1]),
         row_id=draw(st.sampled_from([None, names[-1]])),
@@ -246,6 +249,8 @@ def test_another_version(version: str, tmp_path: Path) -> None:
         ("[disclosure]\npolicy = 'ons'\nrounding = 5", "'rounding' is for policy = \"custom\""),
         ("[disclosure]\nthreshold = 5", "'threshold' is for policy = \"custom\""),
         ("[disclosure]\nrounds = -1", "section [disclosure]: rounds: give"),
+        ("[disclosure]\nrounds = 1", ": rounds: a centre that chooses the clusters could count"),
+        ("[promise]\ntrusts_centre = 1", "[promise]: promise: trusts_centre: give true or false"),
         ("[disclosure]\nsite_shares = 1", "section [disclosure]: site_shares: give true or false"),
         ("[table]\nrow_id = 3", "section [table]: row_id: give a text"),
         ("[table]\noutcomes = 'death'", "section [table]: outcomes: give a list of names"),
@@ -293,7 +298,7 @@ toml_values = st.sampled_from(
 
 
 @settings(deadline=None)  # it writes files
-@given(st.sampled_from(["study", "model", "disclosure", "table", "keys"]), st.data())
+@given(st.sampled_from(["study", "model", "disclosure", "promise", "table", "keys"]), st.data())
 def test_whatever_stands_in_a_file_is_read_or_refused(section: str, data: st.DataObject) -> None:
     keys = data.draw(st.lists(st.sampled_from(KEYS[section]), unique=True))
     lines = [f"{key} = {data.draw(toml_values)}" for key in keys]

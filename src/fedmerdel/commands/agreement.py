@@ -48,13 +48,18 @@ def draft_site(
         None if key is None else _seen_from(home, key),
     )
     agreed.check_limits(asked)
-    agreed.save(output)
     names = asked.codebook.names
     screen.print(
         f"Study {asked.name!r} asks for counts of {count(len(names), 'variable')} in clusters, "
         f"of {count(len(asked.outcomes), 'outcome')} ({', '.join(asked.measures) or 'none'}), "
         f"under policy {asked.policy}, once and in {count(asked.rounds, 'round')} more."
     )
+    if asked.promise.trusts_centre:
+        screen.print(
+            "The study trusts the centre: in a round it chooses the clusters, and so it could "
+            "count small groups here in spite of the policy. Agree only if this site trusts it too."
+        )
+    agreed.save(output)
     screen.print(
         f"{output} approves this, and nothing else: hash {asked.hash}. Compare the hash with the "
         "centre's by telephone; delete the file if you do not agree."

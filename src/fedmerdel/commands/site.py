@@ -74,6 +74,9 @@ def init(
     exclude: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
     missing: Annotated[Missing, typer.Option(help="What missing entries are.")] = "ignore",
     rounds: Annotated[int, typer.Option(min=0, help="Rounds that sites reply in at most.")] = 0,
+    trusts_centre: Annotated[
+        bool, typer.Option("--trusts-centre", help="All sites trust the centre, for rounds.")
+    ] = False,
 ) -> None:
     """Draft a study from a table, or from a data dictionary (variable, levels, label)."""
     if output.exists():
@@ -91,6 +94,7 @@ def init(
             exclude=exclude or (),
             missing=missing,
             rounds=rounds,
+            trusts_centre=trusts_centre,
         )
     except UnusableError as error:
         raise DataError(error.advise("--exclude", "--outcome", "--row-id")) from None

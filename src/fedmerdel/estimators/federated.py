@@ -390,7 +390,13 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
             variable_selection=self.variable_selection,
             missing=self.missing,
             policy=policy_named(self.policy),
-            promise=Promise(self.promise, noise=self.noise, epsilon=self.epsilon, delta=self.delta),
+            promise=Promise(
+                *(self.promise, self.noise),
+                epsilon=self.epsilon,
+                delta=self.delta,
+                # In one process there is nobody to be trusted or not: whoever runs it has all rows.
+                trusts_centre=self.promise == "counts",
+            ),
             rounds=self._most_rounds(),
             seed=entropy,
         )

@@ -25,6 +25,7 @@ from fedmerdel.study.codebook import (
 )
 from fedmerdel.study.guide import guided
 from fedmerdel.study.outcome import Outcome
+from fedmerdel.study.promise import Promise
 from fedmerdel.study.study import Study
 
 MOST_NAMED = 5
@@ -74,6 +75,7 @@ def draft_study(
     exclude: Sequence[str] = (),
     missing: Missing = "ignore",
     rounds: int = 0,
+    trusts_centre: bool = False,
 ) -> Study:
     """Draft a study for people to review.
 
@@ -102,6 +104,8 @@ def draft_study(
         What missing entries are; see `Study`.
     rounds : int, default=0
         Rounds that sites reply in at most.
+    trusts_centre : bool, default=False
+        Whether the sites trust the centre, which rounds need; see `Promise`.
 
     Returns
     -------
@@ -150,6 +154,7 @@ def draft_study(
         labels={known: text for known, text in labels.items() if known not in covariates},
         missing=missing,
         rounds=rounds,
+        promise=Promise(trusts_centre=trusts_centre),
     )
 
 

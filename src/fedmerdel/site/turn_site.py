@@ -77,8 +77,8 @@ class SiteSums(SumsWork):
         """Write down that numbers of a question are told; a second time for the same is nothing."""
         if table_digest(self.agreed.table) != self.digest:
             raise DataError(
-                f"table {self.agreed.table.name!r} changed meanwhile: nothing leaves; the run can't "
-                "go on with other rows"
+                f"table {self.agreed.table.name!r} changed meanwhile: nothing leaves; the run "
+                "can't go on with other rows"
             )
         self.ledger.add(self._entry(opening, ctx.hex()), *self.limits)
 

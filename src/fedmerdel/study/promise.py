@@ -20,7 +20,7 @@ MOST_NOISE = 1e6
 """Rows of noise beyond which no total says anything."""
 
 NEEDS: dict[str, tuple[str, ...]] = {
-    "counts": (),
+    "counts": ("trusts_centre",),
     "sums": ("noise", "least_sites"),
     "dp": ("least_sites", "epsilon", "delta", "unit", "honest_sites"),
 }
@@ -47,6 +47,9 @@ class Promise:
         Of "dp": rows that one person has at most; 1 protects rows.
     honest_sites : int or None, default=None
         Of "dp": sites whose noise must be enough by itself; None is half of them.
+    trusts_centre : bool, default=False
+        Of "counts": whether the sites trust the centre not to count small groups with clusters that
+        it chooses. Under a policy that hides anything there are no rounds without it.
     """
 
     kind: Kind = "counts"
@@ -56,6 +59,7 @@ class Promise:
     delta: float | None = None
     unit: int = 1
     honest_sites: int | None = None
+    trusts_centre: bool = False
 
     def __post_init__(self) -> None:
         """Refuse numbers that promise nothing, and those of another kind."""
@@ -65,6 +69,8 @@ class Promise:
         for field in fields(self)[1:]:
             if field.name not in NEEDS[self.kind] and getattr(self, field.name) != field.default:
                 raise OptionError(f"promise: {field.name!r} is not for {self.kind!r}: leave it out")
+        if not isinstance(self.trusts_centre, bool):
+            raise OptionError("promise: trusts_centre: give true or false")
         object.__setattr__(self, "noise", _number("noise", self.noise, MOST_NOISE))
         for name, least in (("least_sites", 2), ("unit", 1)):
             object.__setattr__(self, name, _whole(name, getattr(self, name), least))

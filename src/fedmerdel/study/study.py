@@ -95,7 +95,8 @@ class Study:
         What leaves a site: its own counts, or numbers of which only totals can be read.
     rounds : int, default=0
         Broadcasts that a site replies to at most, after its first release; under another promise
-        than "counts" the rounds of all sites together.
+        than "counts" the rounds of all sites together. Under a policy that hides anything, "counts"
+        has rounds only if it says ``trusts_centre``.
     site_shares : bool, default=False
         Whether the model that sites get tells the share of each site's rows in each cluster.
     checks : bool, default=False
@@ -236,7 +237,7 @@ class Study:
             content["checks"] = list(self.checked)
         if self.covariates:
             content["covariates"] = [[each.name, list(each.levels)] for each in self.covariates]
-        if self.promise.adds_up:
+        if self.promise != COUNTS:
             content["promise"] = self.promise.entries
         if self.site_keys:  # without keys, a study has the hash that it had before there were any
             content["keys"] = [self.centre_key, dict(self.site_keys)]
@@ -420,8 +421,18 @@ class Study:
             )
 
     def _check_promise(self) -> None:
-        """Refuse what needs one site's own numbers, where only totals can be read."""
+        """Refuse what needs one site's own numbers, where only totals can be read.
+
+        Where each site's counts are, refuse rounds that hide nothing from a centre that lies.
+        """
         if not self.promise.adds_up:
+            if self.rounds and self.policy.smallest > 1 and not self.promise.trusts_centre:
+                raise DataError(
+                    "rounds: a centre that chooses the clusters could count the small groups that "
+                    f"policy {self.policy.name!r} hides: read the threat model and write "
+                    "trusts_centre = true in section [promise] (init: --trusts-centre), or take "
+                    "promise 'sums'"
+                )
             return
         for field, words in (
             ("site_shares", "tells each site's shares"),

@@ -34,7 +34,10 @@ KEYS: dict[str, tuple[str, ...]] = {
         *("policy", "threshold", "rounding", "source"),
         *("rounds", "site_shares", "checks", "check_pairs"),
     ),
-    "promise": ("kind", "noise", "least_sites", "epsilon", "delta", "unit", "honest_sites"),
+    "promise": (
+        *("kind", "trusts_centre", "noise", "least_sites"),
+        *("epsilon", "delta", "unit", "honest_sites"),
+    ),
     "table": ("row_id", "weight", "outcomes", "covariates"),
     "keys": ("centre", "sites"),
     "variable": ("name", "label", "kind", "levels", "guide"),

@@ -80,6 +80,10 @@ _WORDS: dict[str, str] = {
         "totals over all sites can be read, with a little noise; the policy is that of the model. "
         '"dp": the same, with as much noise as a budget asks for.'
     ),
+    "trusts_centre": (
+        "Whether all sites trust the centre not to count small groups with clusters that it "
+        "chooses: true or false (usual). Rounds under a policy need true."
+    ),
     "noise": "Standard deviation of the noise on each total, in rows. Usual: 2.0.",
     "least_sites": "Fewer sites than this are not added up. Usual: 5.",
     "epsilon": "Budget of the whole study: the smaller, the less is told of anyone.",
