@@ -95,6 +95,8 @@ REASONS = {
     "release.exact.ROUNDING": ROUNDING,
     "release.cells.DUST": ROUNDING,
     "release.few.TINY": "so that nothing is divided by 0",
+    "centre.filling.RARE": "ICD-9, seed 0, loses 1.09 % with it, 1.10 % without any: "
+    "test_filling.py::test_frequent_levels_are_no_burden",
     "release.totals.GRID": "test_totals.py::test_a_finer_grid_changes_little",
     "release.totals.UPDATES": "test_totals.py::test_more_updates_change_little",
     "release.hidden.SWEEPS": "far more than it takes: test_check_tables.py::"

@@ -83,7 +83,7 @@ def test_exact_counts_stay_as_they_are(small_sites) -> None:
 def test_burden_is_the_odds_ratio_that_all_levels_share() -> None:
     """Clusters whose odds are 3 times and a third of the usual ones, at each of twenty levels."""
     offsets = np.arange(0, 41, 2)
-    odds = np.random.default_rng(0).uniform(0.01, 0.4, 20)
+    odds = np.random.default_rng(0).uniform(0.01, 0.1, 20)
     shares = np.stack([1 / (1 + odds), odds / (1 + odds)], axis=1).ravel()
     S = []
     for times in (3.0, 1 / 3):
@@ -94,6 +94,19 @@ def test_burden_is_the_odds_ratio_that_all_levels_share() -> None:
     np.testing.assert_array_equal(found[:, ::2], 1.0)
     np.testing.assert_allclose(found[:, 1::2], np.repeat([[3.0], [1 / 3]], 20, axis=1), rtol=1e-4)
     np.testing.assert_allclose(burden(np.zeros((1, 40)), shares, offsets), 1.0)
+
+
+def test_frequent_levels_are_no_burden() -> None:
+    """They mark a cluster: that it has more of a rare disease does not follow."""
+    offsets, shares = np.arange(0, 9, 2), np.tile([0.6, 0.4], 4)
+    np.testing.assert_array_equal(burden(np.tile([100.0, 900.0], 4)[None], shares, offsets), 1.0)
+
+
+def test_variables_that_disagree_are_no_burden() -> None:
+    """One level is five times as frequent in a cluster, three others are not: 2.5 together."""
+    offsets, shares = np.arange(0, 9, 2), np.tile([0.91, 0.09], 4)
+    S = 1000 * np.array([[0.5, 0.5, 0.9, 0.1, 0.91, 0.09, 0.89, 0.11]])
+    assert np.all(np.abs(np.log(burden(S, shares, offsets))) < np.log(1.2))
 
 
 def test_wide_tables_at_small_sites_are_better_than_no_clusters() -> None:

@@ -19,12 +19,16 @@ from fedmerdel.release.released import Released
 from fedmerdel.release.summary import SiteSummary
 from fedmerdel.study.study import Study
 from fedmerdel.sums.arrays import FloatArray, IntArray
-from fedmerdel.sums.expectations import Expectations, expectations
-from fedmerdel.sums.levels import level_shares, level_totals, most_frequent, sum_levels
+from fedmerdel.sums.expectations import Expectations, expected_log_weights
+from fedmerdel.sums.levels import level_means, level_shares, level_totals, most_frequent, sum_levels
 from fedmerdel.sums.merging import LocalClusters, local_clusters, merged_sums
 from fedmerdel.sums.sums import Sums
 
 STEPS = 10
+
+RARE = 0.1
+"""Levels under this share tell what to expect of others that are rare: frequent ones mark clusters,
+and say little of what else their rows have."""
 
 Summaries = tuple[SiteSummary, ...]
 
@@ -68,8 +72,12 @@ def filled_in_groups(
     for _ in range(STEPS):
         stats = merged_sums(local, list(groups))
         prior = centre_prior(study, n_components, stats.S).described
-        eps = prior.eps * burden(stats.S, shares, offsets)
-        theta = expectations(stats, prior._replace(eps=eps))
+        # The mean levels, not exp E[ln phi]: of counts below 1 that is next to nothing, and what
+        # nobody has told would drift into one cluster.
+        levels = prior.eps * burden(stats.S, shares, offsets) + stats.S
+        theta = Expectations(
+            expected_log_weights(stats.T, prior), np.log(level_means(levels, offsets))
+        )
         local = _expected(study, released, [theta.take(own) for own in owners])
     return local
 
@@ -79,8 +87,10 @@ def burden(S: FloatArray, shares: FloatArray, offsets: IntArray) -> FloatArray:
 
     A cluster of people with many conditions has more of the rare ones too, of which nobody could
     tell. So against the most frequent level of each variable the odds of all others are
-    multiplied by one number for each cluster: that of Mantel and Haenszel from all levels. One
-    row of the population is added, so that a cluster without any has a number too.
+    multiplied by one number for each cluster: that of Mantel and Haenszel from rare levels. One
+    row of the population is added, so that a cluster without any has a number too. Where
+    variables disagree, or are few, it tells little of the next: its logarithm is shrunk by its
+    error when each variable is left out in turn (James and Stein's rule, of the jackknife).
 
     Parameters
     ----------
@@ -95,9 +105,20 @@ def burden(S: FloatArray, shares: FloatArray, offsets: IntArray) -> FloatArray:
     rows = S + shares
     usual = level_totals(np.where(common, rows, 0.0), offsets)
     share = level_totals(np.where(common, shares, 0.0), offsets)
-    more = (rows * share)[:, ~common].sum(axis=1, keepdims=True)
-    fewer = (usual * shares)[:, ~common].sum(axis=1, keepdims=True)
-    return np.where(common, 1.0, more / np.maximum(fewer, TINY))
+    rare = ~common & (shares < RARE)
+    more = sum_levels(np.where(rare, rows * share, 0.0), offsets)
+    fewer = sum_levels(np.where(rare, usual * shares, 0.0), offsets)
+    odds = _log_ratio(more.sum(axis=1), fewer.sum(axis=1))
+    without = _log_ratio(
+        more.sum(axis=1, keepdims=True) - more, fewer.sum(axis=1, keepdims=True) - fewer
+    )
+    error = ((without - odds[:, None]) ** 2).sum(axis=1)
+    sure = np.maximum(1.0 - error / np.maximum(odds**2, TINY), 0.0)
+    return np.where(common, 1.0, np.exp(sure * odds)[:, None])
+
+
+def _log_ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+    return np.log(np.maximum(above, TINY) / np.maximum(below, TINY))
 
 
 def filled_replies(
