@@ -129,7 +129,7 @@ def test_noise_of_all_sites_is_as_large_as_is_told() -> None:
     assert 0.999 < least <= 1.0
 
 
-@over(range(40), range(1000, 3000))
+@over(range(25), range(1000, 2500))
 def test_neighbours_can_be_told_apart_no_better_than_the_budget_says(
     seeds: range, record_property: Record
 ) -> None:
@@ -168,7 +168,7 @@ def _levels(rows: PackedRows) -> IntArray:
     return np.array([every[np.flatnonzero((codes == row).all(axis=1))[0]] for row in rows.codes])
 
 
-@over(range(2), range(50, 60))
+@over(range(1), range(50, 60))
 def test_clusters_are_found(seeds: range, record_property: Record) -> None:
     gaps = []
     for seed in seeds:

@@ -225,6 +225,11 @@ def follow(state: State, totals: IntArray, find: Find) -> State:
     known = told
     if state.known is not None and counted > 1:
         known = state.known.averaged(told, 1.0 / counted)
+    if state.stage == "search" and state.asked < SEARCHED:
+        filled = np.ones(len(known.T), dtype=bool)  # they may still fill
+    else:
+        filled = known.filled()
+    known = known.take(filled)
     state = state._replace(known=known, mixture=denoised(known, state.coding, state.signal))
     if state.stage == "search":
         if state.asked < SEARCHED:
@@ -232,7 +237,7 @@ def follow(state: State, totals: IntArray, find: Find) -> State:
         return _ask_round(_found(state, find))
     if state.asked < REFINED:
         return _ask_round(state)
-    outcomes = {name: np.maximum(cells, 0.0) for name, cells in answer.outcomes.items()}
+    outcomes = {name: np.maximum(cells[filled], 0.0) for name, cells in answer.outcomes.items()}
     return state._replace(stage="finished", question=None, outcomes=outcomes)
 
 
