@@ -16,7 +16,8 @@ from fedmerdel.estimators.private import clusters_in, private_fit
 from fedmerdel.fitting.passes import Workers, label_rows
 from fedmerdel.private import rounds
 from fedmerdel.private.budget import Budget, make_budget
-from fedmerdel.private.rounds import State, follow, start
+from fedmerdel.private.rounds import follow, start
+from fedmerdel.private.state import State
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.site.private_count import count
 from fedmerdel.study.study import Study
