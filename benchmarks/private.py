@@ -18,7 +18,7 @@ from fedmerdel import MerDel, Study, policy_named, simulate
 from fedmerdel.estimators.private import private_fit
 from fedmerdel.fitting.passes import Workers, label_rows, log_evidence
 from fedmerdel.private.budget import make_budget
-from fedmerdel.private.rounds import State
+from fedmerdel.private.state import State
 from fedmerdel.records.encode import encode
 from fedmerdel.records.packing import PackedRows
 from fedmerdel.records.tables import open_table

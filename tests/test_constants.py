@@ -176,6 +176,8 @@ REASONS = {
     "test_missing_entries_are_counted_as_such",
     "private.rounds.TINY": "so that nothing is divided by 0",
     "private.estimate.FLOOR": "so that no logarithm is of 0 or less",
+    "private.estimate.EMPTY": "of the normal distribution: test_private_rounds.py::"
+    "test_clusters_are_found",
     "private.moments.ABOVE": "of the eigenvalues of noise: a little above where they end",
     "private.moments.FILLED": "it settles; a bound on time",
     "private.moments.SPREAD": "of a random start: far enough apart to differ, near enough to move",

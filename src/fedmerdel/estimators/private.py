@@ -9,7 +9,8 @@ import numpy as np
 
 from fedmerdel.fitting.passes import Workers
 from fedmerdel.private.budget import Budget
-from fedmerdel.private.rounds import Find, State, follow, start
+from fedmerdel.private.rounds import Find, follow, start
+from fedmerdel.private.state import State
 from fedmerdel.records.packing import PackedRows, pack_levels, plan_packing, states_that_pay
 from fedmerdel.site.local_fit import fit_rows, site_options
 from fedmerdel.site.private_count import count

@@ -7,11 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from fedmerdel.private.coding import Coding
-from fedmerdel.sums.arrays import FloatArray
+from fedmerdel.sums.arrays import BoolArray, FloatArray
 from fedmerdel.sums.levels import sum_levels
 
 FLOOR = 0.05
 """Least share of what a cell has among all rows that it is taken to have in a cluster."""
+
+EMPTY = 2.0
+"""Standard deviations of its noise under which a cluster's rows are taken for none."""
 
 
 class Mixture(NamedTuple):
@@ -59,6 +62,16 @@ class Noised(NamedTuple):
     numbers: FloatArray
     T_noise: float
     noise: float
+
+    def filled(self) -> BoolArray:
+        """Return which clusters hold more rows than noise makes of none; one at least does."""
+        found = self.T > EMPTY * self.T_noise
+        found[self.T.argmax()] = True
+        return found
+
+    def take(self, clusters: BoolArray) -> Noised:
+        """Return these clusters alone."""
+        return self._replace(T=self.T[clusters], numbers=self.numbers[clusters])
 
     def averaged(self, other: Noised, share: float) -> Noised:
         """Return the mean with another, of which this is the share that counts."""

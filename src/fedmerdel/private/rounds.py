@@ -9,23 +9,21 @@ known of them is the mean of the rounds since they were much the same: no releas
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
 from fedmerdel.errors import OptionError
-from fedmerdel.private.budget import STILL, Budget, cost, release_cost, share_for
-from fedmerdel.private.coding import Coding, coding_around, first_coding
+from fedmerdel.private.budget import STILL, Budget, release_cost, share_for
+from fedmerdel.private.coding import coding_around, first_coding
 from fedmerdel.private.estimate import (
     Mixture,
     Noised,
-    Signal,
     around,
     denoised,
     drawn_levels,
     level_probabilities,
     mixture_of,
-    sums_of,
 )
 from fedmerdel.private.moments import no_signal, random_clusters, signal_of
 from fedmerdel.private.question import (
@@ -36,11 +34,9 @@ from fedmerdel.private.question import (
     read_moments,
     sensitivity,
 )
-from fedmerdel.study.priors import centre_learns, study_prior
+from fedmerdel.private.state import State
 from fedmerdel.study.study import Study
-from fedmerdel.sums.arrays import BoolArray, FloatArray, IntArray
-from fedmerdel.sums.learning import learning_of, settled
-from fedmerdel.sums.prior import Prior
+from fedmerdel.sums.arrays import BoolArray, IntArray
 from fedmerdel.sums.sums import Sums
 
 POWER = 0.25
@@ -92,81 +88,8 @@ SURE = 3.0
 TINY = 1e-4
 """Least share of a cell."""
 
-Stage = Literal["shares", "moments", "search", "refine", "finished"]
 Find = Callable[[IntArray, int], Sums]
 """What finds clusters: rows of level numbers, -1 where missing, and a seed, to sums."""
-
-
-class State(NamedTuple):
-    """Where a study is. All of it may be known: it follows from the study and noised totals.
-
-    Attributes
-    ----------
-    study, n_sites, budget, seed
-        As they were given.
-    stage, asked : str, int
-        What is asked for, and how many rounds of this stage there were.
-    spent : tuple of float
-        What each question so far costs, that which is open included.
-    question : Question or None
-        What sites are asked for; None once it is finished.
-    rows : float
-        Rows of all sites, as far as they are known.
-    coding : Coding
-        How rows are written down.
-    signal : Signal
-        Directions in which clusters differ.
-    known : Noised or None
-        Mean of the rounds that count.
-    mixture : Mixture
-        The clusters, as far as they are known.
-    outcomes : dict of str to float64 array (K, C)
-        Rows in each cell, once they are counted.
-    """
-
-    study: Study
-    n_sites: int
-    budget: Budget
-    seed: int
-    stage: Stage
-    asked: int
-    spent: tuple[float, ...]
-    question: Question | None
-    rows: float
-    coding: Coding
-    signal: Signal
-    known: Noised | None
-    mixture: Mixture
-    outcomes: dict[str, FloatArray]
-
-    @property
-    def finished(self) -> bool:
-        """Whether there is nothing left to ask."""
-        return self.question is None
-
-    @property
-    def noise(self) -> float:
-        """Scale of the noise in all sites' total, in steps of the grid."""
-        return 0.0 if self.question is None else self.question.share * float(np.sqrt(self.n_sites))
-
-    @property
-    def epsilon(self) -> float:
-        """What all questions so far cost together, at the budget's delta."""
-        return cost(self.spent, self.budget.delta)
-
-    @property
-    def sums(self) -> Sums:
-        """The clusters' rows and levels as they are expected, the largest first."""
-        T, S = sums_of(self.mixture, self.coding)
-        found = Sums(T, S, np.zeros(len(T)), outcomes=self.outcomes)
-        return found.take(np.argsort(-T, kind="stable"))
-
-    @property
-    def prior(self) -> Prior:
-        """The study's prior, with what sums teach of it."""
-        S, prior = self.sums.S, study_prior(self.study, self.study.n_components)
-        learning = learning_of(centre_learns(self.study), S.sum(axis=0, keepdims=True), prior)
-        return prior if learning is None else settled(learning, S, learning.start(prior))
 
 
 def start(study: Study, n_sites: int, budget: Budget, seed: int) -> State:
@@ -225,6 +148,11 @@ def follow(state: State, totals: IntArray, find: Find) -> State:
     known = told
     if state.known is not None and counted > 1:
         known = state.known.averaged(told, 1.0 / counted)
+    if state.stage == "search" and state.asked < SEARCHED:
+        filled = np.ones(len(known.T), dtype=bool)  # they may still fill
+    else:
+        filled = known.filled()
+    known = known.take(filled)
     state = state._replace(known=known, mixture=denoised(known, state.coding, state.signal))
     if state.stage == "search":
         if state.asked < SEARCHED:
@@ -232,7 +160,7 @@ def follow(state: State, totals: IntArray, find: Find) -> State:
         return _ask_round(_found(state, find))
     if state.asked < REFINED:
         return _ask_round(state)
-    outcomes = {name: np.maximum(cells, 0.0) for name, cells in answer.outcomes.items()}
+    outcomes = {name: np.maximum(cells[filled], 0.0) for name, cells in answer.outcomes.items()}
     return state._replace(stage="finished", question=None, outcomes=outcomes)
 
 
