@@ -76,7 +76,9 @@ def run() -> Report:
                 more = max((each[:, 0] - each[:, 2]).mean() for each in (plain, drawn))
                 reached = bool(more <= ALLOWED)
             what += f", {n_rounds} rounds: unique people found"
-            findings.append(Finding(what, target, shown[0] if reached else "; ".join(shown), reached))
+            findings.append(
+                Finding(what, target, shown[0] if reached else "; ".join(shown), reached)
+            )
     header = ["noise", "rounds", "least squares", "the same, drawn towards the model"]
     note = (
         f"{N_ROWS:,} rows x {N_VARIABLES} binary variables at {N_SITES} sites, {N_CLUSTERS} clusters; "
@@ -112,15 +114,19 @@ def attacked(
     rows = encode(open_table(table), book, None, owner="benchmark")
     parts = [rows.take(np.arange(b, n_rows, N_SITES)) for b in range(N_SITES)]
     # The triangle of what was told so far: as much as all of it to least squares.
-    known, found = np.empty((0, len(every) + 1)), []
+    known: FloatArray = np.empty((0, len(every) + 1))
+    found = []
     cells = np.stack([every == 0, every == 1], axis=2).reshape(len(every), -1).astype(float)
     for asked, totals, state in _rounds(study, parts):
         each = shares(asked, cells)
         usable = ~np.isnan(each[0])
         told = np.column_stack([each[:, usable].T, totals[usable] / STEPS])
-        known = np.linalg.qr(np.vstack([known, told]), mode="r")
+        known = np.asarray(np.linalg.qr(np.vstack([known, told]), mode="r"))
         if asked.number in shown:
-            weights, levels = mean_weights(state.sums, state.prior), mean_levels(state.sums, state.prior)
+            weights, levels = (
+                mean_weights(state.sums, state.prior),
+                mean_levels(state.sums, state.prior),
+            )
             expected = n_rows * weights @ np.exp(xlogy(cells, levels[:, None]).sum(axis=2))
             found.append((
                 _guess(known, rows_of, expected),
@@ -177,4 +183,6 @@ def _guess(known: FloatArray, rows_of: IntArray, expected: FloatArray) -> Guesse
     named, unique = np.rint(solved) == 1, rows_of == 1
     likely = np.argsort(-expected * np.exp(-expected), kind="stable")[: named.sum()]
     right = np.sum(named & unique)
-    return Guesses(right / unique.sum(), right / max(named.sum(), 1), unique[likely].sum() / unique.sum())
+    return Guesses(
+        right / unique.sum(), right / max(named.sum(), 1), unique[likely].sum() / unique.sum()
+    )

@@ -88,12 +88,15 @@ def report(losses: dict[str, list[Losses]], recoveries: list[Recovery]) -> Repor
         means = np.mean([[*each.sums, *each.counts] for each in found], axis=0)
         one = float(np.mean([each.one for each in found]))
         for at, n_rounds in enumerate(SHOWN):
-            what = f"{name}: loss after {n_rounds} rounds, policy {POLICIES[0]} (mean of {len(found)}; one cluster's)"
+            what = f"{name}: loss after {n_rounds} rounds, policy {POLICIES[0]}"
+            what += f" (mean of {len(found)}; one cluster's)"
             loss, most = float(means[at]), MOST[name][at]
             told = f"{loss:.3f} %; {one:.1f} %"
             findings.append(Finding(what, f"at most {most} %", told, bool(loss <= most)))
         clusters = ["/".join(map(str, each.clusters)) for each in found]
-        rows.append([name, *(f"{loss:.3f} %" for loss in means), f"{one:.1f} %", ", ".join(clusters)])
+        rows.append(
+            [name, *(f"{loss:.3f} %" for loss in means), f"{one:.1f} %", ", ".join(clusters)]
+        )
     if recoveries:
         aris = np.mean([each.aris for each in recoveries], axis=0)
         gaps = [each.aris[-1] - each.aris[0] for each in recoveries]
@@ -120,11 +123,11 @@ def report(losses: dict[str, list[Losses]], recoveries: list[Recovery]) -> Repor
         "clusters, as columns; pooled",
     ]
     note = (
-        f"Promise `sums`, noise {DEFAULT_NOISE:g}. Loss: held-out log-likelihood of a row below that of "
-        "`MerDel` on pooled rows, in per cent of it; negative is better than pooled. Under policy "
-        f"{POLICIES[0]} the model that sites get, under none what centre and sites see; beside them one "
-        "shot of each site's own counts. Constants were chosen on seed 0; these are seeds from 1, as "
-        "many as a figure says."
+        f"Promise `sums`, noise {DEFAULT_NOISE:g}. Loss: held-out log-likelihood of a row below "
+        "that of `MerDel` on pooled rows, in per cent of it; negative is better than pooled. Under "
+        f"policy {POLICIES[0]} the model that sites get, under none what centre and sites see; "
+        "beside them one shot of each site's own counts. Constants were chosen on seed 0; these "
+        "are seeds from 1, as many as a figure says."
     )
     return Report(findings, header, rows, note)
 
@@ -192,7 +195,9 @@ def ends(study: Study, parts: list[PackedRows], shown: tuple[int, ...]) -> Itera
             asked = state.question
             if asked.number in shown and not asked.is_last:
                 nothing = Cuts(np.zeros(0), np.zeros((0, len(asked.eps))))
-                last = asked._replace(cuts=nothing, uncut=np.zeros(0, dtype=bool), cells=state.cells)
+                last = asked._replace(
+                    cuts=nothing, uncut=np.zeros(0, dtype=bool), cells=state.cells
+                )
                 totals = totals_of(last, scheme, study.seed, rows, rng, workers)
                 yield follow(scheme, state._replace(question=last), totals, study.seed)
             totals = totals_of(asked, scheme, study.seed, rows, rng, workers)

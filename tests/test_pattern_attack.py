@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import numpy as np
-
 from benchmarks.__main__ import RESULTS
 from benchmarks.patterns import ALLOWED, attacked
 from benchmarks.promises import PAGE, filled
