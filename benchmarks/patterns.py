@@ -81,11 +81,11 @@ def run() -> Report:
             )
     header = ["noise", "rounds", "least squares", "the same, drawn towards the model"]
     note = (
-        f"{N_ROWS:,} rows x {N_VARIABLES} binary variables at {N_SITES} sites, {N_CLUSTERS} clusters; "
-        f"mean of {len(SEEDS)} tables. The attacker knows every question and every total, and solves for "
-        f"the rows of all {2**N_VARIABLES:,} patterns by non-negative least squares; those that round to 1 "
-        "are named as unique people. Shares of unique people found, of the named that are unique, and "
-        "what the final model finds by itself, naming as many."
+        f"{N_ROWS:,} rows x {N_VARIABLES} binary variables at {N_SITES} sites, {N_CLUSTERS} "
+        f"clusters; mean of {len(SEEDS)} tables. The attacker knows every question and every "
+        f"total, and solves for the rows of all {2**N_VARIABLES:,} patterns by non-negative least "
+        "squares; those that round to 1 are named as unique people. Shares of unique people found, "
+        "of the named that are unique, and what the final model finds by itself, naming as many."
     )
     return Report(findings, header, rows, note)
 

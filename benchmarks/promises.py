@@ -14,12 +14,15 @@ EPSILON = "epsilon 3"
 
 def filled(page: str, results: dict[str, Any]) -> str:
     """Return the page with the table of what was found, between its marks."""
-    budgets = {row[0]: row[3] for row in results.get("private", {}).get("rows", [])}
+    shots, budgets = (
+        {row[0]: row[3] for row in results.get(name, {}).get("rows", [])}
+        for name in ("hidden", "private")
+    )
     header = ["loss", "one cluster", "`counts`, one shot", "`sums`, 8 rounds", "`sums`, 30 rounds"]
     lines = [[*header, f"`dp`, {EPSILON}"], ["---"] * (len(header) + 1)]
-    for name, eight, thirty, _, _, shot, _, one, _ in results["sums"]["rows"]:
+    for name, eight, thirty, _, _, one, _ in results["sums"]["rows"]:
         told = budgets.get(f"{name}, {EPSILON}", "").split(",")[0]
-        lines.append([name, one, shot, eight, thirty, told])
+        lines.append([name, one, shots.get(name, ""), eight, thirty, told])
     table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
     between = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
     return between.sub(f"{BEGIN}\n\n{table}\n\n{END}", page)
