@@ -70,15 +70,14 @@ def run() -> Report:
             print("   ", *rows[-1], flush=True)
             if noise == 0.0:
                 what, target = "no noise, so that the attack works", "at least 90 %"
-                reached = bool(plain[:, 0].mean() >= 0.9)
+                told, reached = shown[0], bool(plain[:, 0].mean() >= 0.9)
             else:
                 what, target = f"noise {noise:g}", f"{ALLOWED:.0%} above the model's at most"
+                told = f"{shown[0]}; drawn towards the model {shown[1]}"
                 more = max((each[:, 0] - each[:, 2]).mean() for each in (plain, drawn))
                 reached = bool(more <= ALLOWED)
             what += f", {n_rounds} rounds: unique people found"
-            findings.append(
-                Finding(what, target, shown[0] if reached else "; ".join(shown), reached)
-            )
+            findings.append(Finding(what, target, told, reached))
     header = ["noise", "rounds", "least squares", "the same, drawn towards the model"]
     note = (
         f"{N_ROWS:,} rows x {N_VARIABLES} binary variables at {N_SITES} sites, {N_CLUSTERS} "
