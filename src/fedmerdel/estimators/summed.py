@@ -48,23 +48,29 @@ def run_sums(
     rng = np.random.default_rng([study.seed, len(rows)])
     state = start(scheme)
     while state.question is not None:
-        totals = _told(state.question, scheme, study.seed, rows, workers)
-        scale = scheme.noise * STEPS / np.sqrt(len(rows))
-        for _ in rows:
-            totals += discrete_noise(scale, len(totals), rng)
+        totals = totals_of(state.question, scheme, study.seed, rows, rng, workers)
         state = follow(scheme, state, totals, study.seed)
         if watch is not None and state.record:
             watch(state.record[-1])
     return state
 
 
-def _told(
-    asked: Question, scheme: Scheme, seed: int, rows: list[PackedRows], workers: Workers
+def totals_of(
+    asked: Question,
+    scheme: Scheme,
+    seed: int,
+    rows: list[PackedRows],
+    rng: np.random.Generator,
+    workers: Workers,
 ) -> IntArray:
-    """Return the total of what all sites count."""
+    """Return the total of what all sites count, each with its share of the noise."""
 
     def tell(b: int, own: Workers) -> IntArray:
         halving = [seed, asked.number, b]
         return tally_rows(asked, scheme.prior, rows[b], {}, halving, own).to_vector()
 
-    return np.asarray(np.sum(workers.side_by_side(len(rows), tell), axis=0))
+    totals = np.asarray(np.sum(workers.side_by_side(len(rows), tell), axis=0))
+    scale = scheme.noise * STEPS / np.sqrt(len(rows))
+    for _ in rows:
+        totals += discrete_noise(scale, len(totals), rng)
+    return totals
