@@ -18,7 +18,8 @@ from benchmarks.hidden import BY_SITE
 from benchmarks.measure import Finding, Report
 from benchmarks.real_tables import FOLDER
 from fedmerdel import MerDel, Study, assign, bayes_labels, policy_named, score_samples, simulate
-from fedmerdel.centre.summed import summed_federation
+from fedmerdel.centre.federation import of_one_site
+from fedmerdel.centre.summed import summed_up
 from fedmerdel.errors import CeilingWarning
 from fedmerdel.estimators.summed import totals_of
 from fedmerdel.fitting.passes import Workers
@@ -168,13 +169,13 @@ def models(
     study = Study("sums", book, promise=promise, rounds=shown[-1], policy=none, seed=seed)
     rows = encode(open_table(table), book, None, owner="benchmark")
     parts = [rows.take(np.flatnonzero(site == each)) for each in np.unique(site)]
-    return {
-        (n_rounds, policy): summed_federation(
-            replace(study, policy=policy_named(policy)), state.sums, state.prior
-        ).model
-        for n_rounds, state in zip(shown, ends(study, parts, shown), strict=True)
-        for policy in POLICIES
-    }
+    found = {}
+    for n_rounds, state in zip(shown, ends(study, parts, shown), strict=True):
+        for policy in POLICIES:
+            under = replace(study, policy=policy_named(policy))
+            total = summed_up(under, state.sums, state.prior)
+            found[n_rounds, policy] = of_one_site(under, total).model
+    return found
 
 
 def ends(study: Study, parts: list[PackedRows], shown: tuple[int, ...]) -> Iterator[State]:
