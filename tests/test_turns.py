@@ -18,16 +18,20 @@ from fedmerdel import (
     Promise,
     SigningKey,
     Study,
+    Sums,
     draft_study,
     fit_site,
     simulate,
 )
+from fedmerdel.centre.federation import of_one_site
+from fedmerdel.centre.summed import summed_up
 from fedmerdel.errors import OptionError
 from fedmerdel.keys import key_fingerprint
 from fedmerdel.masking.work import History, Opened
 from fedmerdel.site import turn_site
 from fedmerdel.site.site_file import SiteFile
 from fedmerdel.site.turn_site import SiteSums
+from fedmerdel.study.priors import study_prior
 from fedmerdel.summing.noise import discrete_noise
 from fedmerdel.summing.question import Question
 from fedmerdel.summing.tally import STEPS, Tally
@@ -134,6 +138,17 @@ def test_turns_lead_to_a_model_also_when_files_were_lost(roster: Path, run: Run)
     assert len(lines) == 1 + ROUNDS
     assert "All is told" in at_site(run, "hull")
     assert Path("hull/ledger.jsonl").read_text().splitlines() == lines
+
+
+def test_a_run_that_ends_early_has_the_model_of_its_rounds(roster: Path) -> None:
+    """Outcomes are counted in the last round: before, nothing is known of them."""
+    study = Study.load("study.toml")
+    T, S = np.array([400.0, 200.0]), np.tile([[300.0, 100.0], [50.0, 150.0]], 8)
+    state = Sums(T, S, np.zeros(2))
+    total = summed_up(study, state, study_prior(study, 20))
+    model = of_one_site(study, total).model
+    assert model.rows.tolist() == [400.0, 200.0]
+    assert all(rate.low == 0 and rate.high == 1 for rate in model.outcome_rates("died"))
 
 
 def test_what_needs_a_site_file_key_or_folder_is_refused(roster: Path, run: Run) -> None:

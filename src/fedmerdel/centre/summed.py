@@ -39,8 +39,12 @@ def summed_up(study: Study, known: Sums, prior: Prior) -> SiteSummary:
         If no cluster is as large as the policy asks.
     """
     K = known.n_clusters
-    uncounted = known.Q.shape != (K, K)
-    sums = known._replace(Q=np.zeros((K, K)) if uncounted else known.Q)
+    # Outcomes are counted in the last round: of a run that was ended before, none are known.
+    unknown = {name: np.zeros((K, len(cells))) for name, cells in study.tables.items()}
+    sums = known._replace(
+        Q=known.Q if known.Q.shape == (K, K) else np.zeros((K, K)),
+        outcomes={**unknown, **known.outcomes},
+    )
     sums = sums.take(np.argsort(-sums.T, kind="stable"))
     outcomes = sums.outcomes
 

@@ -12,8 +12,9 @@ from fedmerdel.centre.federation import of_one_site
 from fedmerdel.centre.summed import summed_up
 from fedmerdel.commands.arguments import KeyFile, StudyOrSite, Threads
 from fedmerdel.commands.screen import count, screen, show_next
-from fedmerdel.errors import FileError, OptionError
+from fedmerdel.errors import DataError, FileError, OptionError
 from fedmerdel.keys import SigningKey, signer
+from fedmerdel.masking.centre_part import ENDED
 from fedmerdel.masking.folders import (
     site_history,
     take_centre_turn,
@@ -69,9 +70,11 @@ def turn(
         )
     screen.print(taken.waiting)
     history = taken.state.history
-    if not _is_told(work, history):
+    if not _is_told(work, history) and taken.state.stage != ENDED:
         return
     state = work.state(history)
+    if not state.record:
+        raise DataError("the run has ended before its first round: there is no model")
     total = summed_up(work.study, state.sums, state.prior)
     model = of_one_site(work.study, total).model
     target = keep / MODEL
