@@ -123,7 +123,7 @@ def report(losses: dict[str, list[Losses]], recoveries: list[Recovery]) -> Repor
         f"Promise `sums`, noise {DEFAULT_NOISE:g}. Loss: held-out log-likelihood of a row below "
         "that of `MerDel` on pooled rows, in per cent of it; negative is better than pooled. Under "
         f"policy {POLICIES[0]} the model that sites get, under none what centre and sites see. "
-        "Constants were chosen on seed 0; these are seeds from 1, as many as a figure says."
+        "Constants were chosen on seed 0; these are of seeds 1, 2 and 3, as many as a figure says."
     )
     return Report(findings, header, rows, note)
 
