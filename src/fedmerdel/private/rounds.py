@@ -161,7 +161,9 @@ def follow(state: State, totals: IntArray, find: Find) -> State:
     if state.asked < REFINED:
         return _ask_round(state)
     outcomes = {name: np.maximum(cells[filled], 0.0) for name, cells in answer.outcomes.items()}
-    return state._replace(stage="finished", question=None, outcomes=outcomes)
+    # Rows that were cut off count less in T, and in full where all rows were counted first.
+    mixture = state.mixture._replace(T=state.mixture.T * state.rows / state.mixture.T.sum())
+    return state._replace(stage="finished", question=None, outcomes=outcomes, mixture=mixture)
 
 
 def _after_shares(state: State, told: Noised) -> State:
