@@ -25,7 +25,7 @@ from stepmix.stepmix import StepMix
 from benchmarks.measure import Finding, Report
 from fedmerdel import (
     Codebook,
-    Federation,
+    GlobalModel,
     Outcome,
     Promise,
     Study,
@@ -36,7 +36,7 @@ from fedmerdel import (
     policy_named,
     reply_site,
 )
-from fedmerdel.centre.federation import of_one_site
+from fedmerdel.centre.federation import model_of_total
 from fedmerdel.centre.summed import summed_up
 from fedmerdel.fitting.passes import Workers
 from fedmerdel.site.outcome_rows import site_outcomes
@@ -205,25 +205,27 @@ def _one(seed: int, n_sites: int, best: float, policy: str, n_rows: int, rounds:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if sums:
-            federation = _added_up(study, list(tables.values()))
+            model = _added_up(study, list(tables.values()))
         else:
             federation = merge_sites(study, [fit_site(study, t, s) for s, t in tables.items()])
-        for _ in range(rounds):
-            replies = [reply_site(study, federation.broadcast, t, s) for s, t in tables.items()]
-            federation, _ = federation.step(replies)
-    given = assign(federation.model, made.X)
-    at = matched_clusters(given.labels, made, federation.n_clusters)
+            for _ in range(rounds):
+                sent = federation.broadcast
+                replies = [reply_site(study, sent, t, s) for s, t in tables.items()]
+                federation, _ = federation.step(replies)
+            model = federation.model
+    given = assign(model, made.X)
+    at = matched_clusters(given.labels, made, model.n_clusters)
     if at is None:
         return None
     true = made.rates[at]
-    found = federation.model.outcome_rates("died")
+    found = model.outcome_rates("died")
     covered = [rate.low <= t <= rate.high for rate, t in zip(found, true, strict=True)]
     errors = [abs(rate.share - t) for rate, t in zip(found, true, strict=True)]
     raw = given.probabilities.T @ made.y / given.probabilities.sum(axis=0)
     return float(np.mean(covered)), float(np.mean(errors)), float(np.abs(raw - true).mean())
 
 
-def _added_up(study: Study, tables: list[pd.DataFrame]) -> Federation:
+def _added_up(study: Study, tables: list[pd.DataFrame]) -> GlobalModel:
     """Return what rounds of sums lead to, outcomes included."""
     scheme, workers = scheme_of(study, patient=True), Workers(1)
     rng, state = np.random.default_rng(study.seed), start(scheme)
@@ -238,7 +240,8 @@ def _added_up(study: Study, tables: list[pd.DataFrame]) -> Federation:
             told = told + discrete_noise(scale, len(told), rng)
             totals = told if b == 0 else totals + told
         state = follow(scheme, state, totals, study.seed)
-    return of_one_site(study, summed_up(study, state.sums, state.prior))
+    total = summed_up(study, state.sums, state.prior)
+    return model_of_total(study, total, len(tables), SUMS_ROUNDS)
 
 
 def matched_clusters(

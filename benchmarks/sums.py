@@ -18,7 +18,7 @@ from benchmarks.hidden import BY_SITE
 from benchmarks.measure import Finding, Report
 from benchmarks.real_tables import FOLDER
 from fedmerdel import MerDel, Study, assign, bayes_labels, policy_named, score_samples, simulate
-from fedmerdel.centre.federation import of_one_site
+from fedmerdel.centre.federation import model_of_total
 from fedmerdel.centre.summed import summed_up
 from fedmerdel.errors import CeilingWarning
 from fedmerdel.estimators.summed import totals_of
@@ -174,7 +174,7 @@ def models(
         for policy in POLICIES:
             under = replace(study, policy=policy_named(policy))
             total = summed_up(under, state.sums, state.prior)
-            found[n_rounds, policy] = of_one_site(under, total).model
+            found[n_rounds, policy] = model_of_total(under, total, len(parts), n_rounds)
     return found
 
 

@@ -23,7 +23,7 @@ from fedmerdel import (
     fit_site,
     simulate,
 )
-from fedmerdel.centre.federation import of_one_site
+from fedmerdel.centre.federation import model_of_total
 from fedmerdel.centre.summed import summed_up
 from fedmerdel.errors import OptionError
 from fedmerdel.keys import key_fingerprint
@@ -146,7 +146,7 @@ def test_a_run_that_ends_early_has_the_model_of_its_rounds(roster: Path) -> None
     T, S = np.array([400.0, 200.0]), np.tile([[300.0, 100.0], [50.0, 150.0]], 8)
     state = Sums(T, S, np.zeros(2))
     total = summed_up(study, state, study_prior(study, 20))
-    model = of_one_site(study, total).model
+    model = model_of_total(study, total, 5, 1)
     assert model.rows.tolist() == [400.0, 200.0]
     assert all(rate.low == 0 and rate.high == 1 for rate in model.outcome_rates("died"))
 

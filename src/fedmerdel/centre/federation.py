@@ -343,11 +343,22 @@ def merge_sites(
     return federation
 
 
-def of_one_site(study: Study, summary: SiteSummary) -> Federation:
-    """Return the federation of one site, or of one total of all sites: nothing is to be merged."""
-    order = np.argsort(-summary.sums.T, kind="stable")
+def model_of_total(study: Study, total: SiteSummary, n_sites: int, n_rounds: int) -> GlobalModel:
+    """Return the model of what was added up over sites: that of one site which has it all.
+
+    Parameters
+    ----------
+    study : Study
+        What the sites agreed on.
+    total : SiteSummary
+        From `summed_up`.
+    n_sites, n_rounds : int
+        Sites that were added up, and how often.
+    """
+    order = np.argsort(-total.sums.T, kind="stable")
     groups = tuple(np.array([k]) for k in order)
-    return Federation(study, (summary,), groups, "exact", study.merge_criterion)
+    alone = Federation(study, (total,), groups, "exact", study.merge_criterion)
+    return replace(alone.model, n_sites=n_sites, n_rounds=n_rounds)
 
 
 def merge_trusted(

@@ -22,7 +22,7 @@ EVERYONE = "all sites together"
 
 
 def summed_up(study: Study, known: Sums, prior: Prior) -> SiteSummary:
-    """Return the summary of one site that has the sums of all; see `of_one_site`.
+    """Return the summary of one site that has the sums of all; see `model_of_total`.
 
     Parameters
     ----------

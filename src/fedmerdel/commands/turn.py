@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedmerdel.centre.federation import of_one_site
+from fedmerdel.centre.federation import model_of_total
 from fedmerdel.centre.summed import summed_up
 from fedmerdel.commands.arguments import KeyFile, StudyOrSite, Threads
 from fedmerdel.commands.screen import count, screen, show_next
@@ -76,7 +76,8 @@ def turn(
     if not state.record:
         raise DataError("the run has ended before its first round: there is no model")
     total = summed_up(work.study, state.sums, state.prior)
-    model = of_one_site(work.study, total).model
+    n_sites = len(taken.state.sites)
+    model = model_of_total(work.study, total, n_sites, len(state.record))
     target = keep / MODEL
     (model if secret is None else model.signed(secret)).save(target)
     screen.print(

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from fedmerdel.centre.federation import Federation, merge_trusted, of_one_site
+from fedmerdel.centre.federation import Federation, merge_trusted, model_of_total
 from fedmerdel.centre.lineage import Ancestor, Round
 from fedmerdel.centre.run import Rounds, run_trusted
 from fedmerdel.centre.summed import summed_up
@@ -142,8 +142,9 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
     record_ : tuple of Round, or of Brought under promise "sums"
         What each round has brought; empty after one shot.
     n_iter_ : int
-        Passes of the site that took the most; rounds, under promise "sums". That has no local
-        clusters, so `frozen_labels_` and `local_labels_` are not set.
+        Passes of the site that took the most; rounds, under promise "sums". Where only totals
+        are told there are no sites' clusters: `federation_`, `lineage_`, `frozen_labels_` and
+        `local_labels_` are not set.
     codebook_ : Codebook
         Variables and levels.
     n_features_in_, feature_names_in_
@@ -253,10 +254,12 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         with Workers(thread_count(self.n_jobs)) as workers:
             parts = {names[b]: rows.take(weighty[site[weighty] == b]) for b in sites}
             if study.promise.adds_up:
-                federation, record = self._added_up(study, list(parts.values()), workers)
-                labels = _labels(rows, site, federation.model, workers)
+                model, record = self._added_up(study, list(parts.values()), workers)
+                labels = _labels(rows, site, model, workers)
                 self._note_columns(X, table, reset=True)
-                self._set_federation(federation, labels, record)
+                self._set_model(model, labels, record)
+                assert model.elbo is not None
+                self.lower_bound_ = model.elbo
                 return self
             fits = {
                 names[b]: self._fit_one(parts[names[b]], study, seeds[b], workers) for b in sites
@@ -277,7 +280,10 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
                 labels = _labels(rows, site, federation.model, workers)
         # Nothing is set before all is known: a fit that fails leaves the estimator as it was.
         self._note_columns(X, table, reset=True)
-        self._set_federation(federation, labels, federation.record)
+        self._set_model(federation.model, labels, federation.record)
+        self.federation_ = federation
+        self.lower_bound_ = federation.lower_bound
+        self.lineage_: tuple[Ancestor, ...] = federation.lineage
         self.frozen_labels_: IntArray = frozen_labels
         self.local_labels_: IntArray = local_labels
         self.n_iter_ = max(fit.n_iter for fit in fits.values())
@@ -308,21 +314,27 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
 
     def _added_up(
         self, study: Study, parts: list[PackedRows], workers: Workers
-    ) -> tuple[Federation, tuple[Brought, ...]]:
+    ) -> tuple[GlobalModel, tuple[Brought, ...]]:
         """Return what rounds of sums over the sites lead to, and what each has brought."""
         if len(parts) < study.promise.least_sites:
             raise DataError(
                 f"groups: {len(parts)} sites have rows, and promise {self.promise!r} adds up "
                 f"{study.promise.least_sites} at least: their totals would tell of single sites"
             )
+        record: tuple[Brought, ...] = ()
         if study.promise.kind == "dp":
-            return self._private(study, parts, workers), ()
-        patient = self.rounds not in (None, "auto")
-        with shown_rounds(self.verbose, study.rounds if patient else None) as watch:
-            state = run_sums(study, parts, workers, patient=patient, watch=watch)
-        return of_one_site(study, summed_up(study, state.sums, state.prior)), state.record
+            sums, prior = self._private(study, parts, workers)
+        else:
+            patient = self.rounds not in (None, "auto")
+            with shown_rounds(self.verbose, study.rounds if patient else None) as watch:
+                state = run_sums(study, parts, workers, patient=patient, watch=watch)
+            sums, prior, record = state.sums, state.prior, state.record
+        total = summed_up(study, sums, prior)
+        return model_of_total(study, total, len(parts), len(record)), record
 
-    def _private(self, study: Study, parts: list[PackedRows], workers: Workers) -> Federation:
+    def _private(
+        self, study: Study, parts: list[PackedRows], workers: Workers
+    ) -> tuple[Sums, Prior]:
         """Return what a budget of privacy lets be known."""
         promise = study.promise
         assert promise.epsilon is not None
@@ -333,16 +345,13 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         sites = {f"site {b}": part for b, part in enumerate(parts)}
         rng = None if self.random_state is None else np.random.default_rng(study.seed)
         state = private_fit(study, sites, budget, workers=workers, rng=rng)
-        return of_one_site(study, summed_up(study, state.sums, state.prior))
+        return state.sums, state.prior
 
-    def _set_federation(
-        self, federation: Federation, labels: IntArray, record: tuple[Round | Brought, ...]
+    def _set_model(
+        self, model: GlobalModel, labels: IntArray, record: tuple[Round | Brought, ...]
     ) -> None:
         self.labels_: IntArray = labels
-        self.federation_ = federation
-        self._take(federation.model)
-        self.lower_bound_ = federation.lower_bound
-        self.lineage_: tuple[Ancestor, ...] = federation.lineage
+        self._take(model)
         self.record_ = record
         self.n_iter_ = len(record)
 

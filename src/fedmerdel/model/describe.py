@@ -108,7 +108,7 @@ class Cluster:
 def intervals_of(model: ModelState) -> Intervals:
     """Return the intervals of a model's shares and levels; see `GlobalModel.intervals`."""
     policy = model.study.policy
-    return model_intervals(model.sums, model.prior, model.row_prior, policy, model.n_sites)
+    return model_intervals(model.sums, model.prior, model.row_prior, policy, model.n_released)
 
 
 def worth_of(model: ModelState) -> ClusterWorth | None:

@@ -44,7 +44,7 @@ def guide_rates(model: ModelState) -> dict[str, GuideRates]:
     if not book.guides:
         return {}
     made, theta = make_up(sums, model.prior, 1), expectations(sums, model.row_prior)
-    changed = count_errors(sums, model.study.policy, model.n_sites)
+    changed = count_errors(sums, model.study.policy, model.n_released)
     variance = np.zeros_like(sums.S) if changed is None else changed.S
     shown, found = shown_levels(book), {}
     for variable, start in zip(book.variables, book.level_offsets[:-1].tolist(), strict=True):

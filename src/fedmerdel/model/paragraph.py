@@ -82,9 +82,17 @@ def _study(model: ModelState) -> Iterator[str]:
         if mechanism.smallest > 1
         else ""
     )
+    yield from _promise(model, hidden) if study.promise.adds_up else _counts(model, names, hidden)
+    if study.weight is not None:
+        yield f"Rows were weighted by {study.weight}, and numbers of rows are sums of weights."
+    yield MISSING[study.missing]
+
+
+def _counts(model: ModelState, names: str, hidden: str) -> Iterator[str]:
+    policy = model.study.policy
     yield (
         f"Nothing but sums over rows{names} was taken from a site, under the disclosure policy "
-        f"{study.policy.name} ({mechanism.rule}{hidden})."
+        f"{policy.name} ({mechanism_for(policy).rule}{hidden})."
     )
     if model.n_sites > 1 or model.n_rounds:
         after = (
@@ -97,9 +105,23 @@ def _study(model: ModelState) -> Iterator[str]:
             "From these sums alone, the sites' clusters were merged where that raised the "
             f"evidence lower bound (ELBO); {after}"
         )
-    if study.weight is not None:
-        yield f"Rows were weighted by {study.weight}, and numbers of rows are sums of weights."
-    yield MISSING[study.missing]
+
+
+def _promise(model: ModelState, hidden: str) -> Iterator[str]:
+    """Say what was told where no site's own numbers were."""
+    promise, policy = model.study.promise, model.study.policy
+    noise = (
+        f"with noise of a standard deviation of {promise.noise:g} rows on each total"
+        if promise.kind == "sums"
+        else f"with noise set by a budget of epsilon = {promise.epsilon:g} and delta = "
+        f"{promise.delta:g} over all that was told"
+    )
+    rounds = f" in {_count(model.n_rounds, 'round')}" if model.n_rounds else ""
+    yield (
+        f"No site's own numbers were told: only totals over all sites{rounds}, {noise}. The model "
+        f"is under the disclosure policy {policy.name} ({mechanism_for(policy).rule}{hidden}). "
+        "Clusters were split and merged where the evidence lower bound (ELBO) of the totals rose."
+    )
 
 
 def _prior(model: ModelState) -> str:
@@ -137,6 +159,8 @@ def _clusters(model: ModelState) -> Iterator[str]:
 
 
 def _of_what(model: ModelState) -> str:
+    if model.study.promise.adds_up:
+        return "of the totals under the policy"
     if model.n_rounds:
         return "of all rows at the last round"
     changed = mechanism_for(model.study.policy).smallest > 1

@@ -47,6 +47,11 @@ class ModelState:
         """Clusters."""
         return self.sums.n_clusters
 
+    @property
+    def n_released(self) -> int:
+        """Tables whose counts were protected and added up: one of each site, or one total."""
+        return 1 if self.study.promise.adds_up else self.n_sites
+
     @cached_property
     def row_prior(self) -> Prior:
         """The prior under which rows are given to clusters: only selected variables tell."""
