@@ -42,7 +42,11 @@ FIRST_MERGE = 4
 """Round from which clusters may merge: before, they are what was drawn, more than what rows are."""
 
 WHOLE_STEPS = 3
-"""Rounds after a move in which the M step takes the last totals only, ..."""
+"""Rounds after a move, or after clusters have last changed by more than noise, in which the M step
+takes the last totals only, ..."""
+
+MOVING = 1.5
+"""Mean square of changes, against that of noise, above which clusters are still on their way."""
 
 DECAY = 0.6
 """... and the power by which its steps become shorter then."""
@@ -217,6 +221,12 @@ def _share(since: int) -> float:
     return float(np.sqrt(step / (2.0 - step)))
 
 
+def _is_moving(change: FloatArray, noise: float, share: float) -> bool:
+    """Whether clusters have changed by more than noise of this round and of the mean before."""
+    of_noise = noise**2 * (1.0 + share**2)
+    return float(np.mean(change**2)) > MOVING * of_noise
+
+
 def _counted(scheme: Scheme, state: State, tally: Tally) -> tuple[State, Tally]:
     """Take new totals into the mean over rounds; leave out clusters that are but noise."""
     told = state.cells.variables(len(scheme.prior.n_levels))
@@ -225,6 +235,8 @@ def _counted(scheme: Scheme, state: State, tally: Tally) -> tuple[State, Tally]:
         last = told.numbers(*_of_variables(state.cells, tally.clusters, len(scheme.prior.eps)))
     since = state.since + 1
     mean = last
+    if state.numbers.size and _is_moving(last - state.numbers, scheme.noise, _share(state.since)):
+        since = min(since, WHOLE_STEPS)
     if state.numbers.size:
         mean = state.numbers + _step(since) * (last - state.numbers)
     T, S = told.possible(mean)
