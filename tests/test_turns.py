@@ -162,6 +162,15 @@ def test_what_needs_a_site_file_key_or_folder_is_refused(roster: Path, run: Run)
         fit_site(study, pd.read_csv("hull/rows.csv"), "hull")
 
 
+def test_approving_a_study_of_sums_says_what_comes_next(roster: Path, run: Run) -> None:
+    said = words(
+        run(*("site", "study.toml", "hull/rows.csv", "--site", "hull", "--key", "hull/key.pem"),
+            *("-o", "hull/new.toml"))
+    )  # fmt: skip
+    assert "Ring up other sites" in said
+    assert "fedmerdel turn hull/new.toml" in said
+
+
 def test_a_fingerprint_that_is_not_the_listed_keys_stops_the_site(roster: Path, run: Run) -> None:
     study = Study.load("study.toml")
     wrong = {"york": key_fingerprint(SigningKey.new().public)}

@@ -70,6 +70,14 @@ def draft_site(
             f"Warning: this table has releases in the ledger of {beside}, which the new file's own "
             "ledger does not count: use the site file there, or be sure that this is meant."
         )
+    if asked.promise.adds_up:
+        screen.print(
+            f"Under promise {asked.promise.kind!r} only totals over all sites can be read. Ring up "
+            f"other sites, and write the digits of their keys into {output} (confirmed): only "
+            f"these sites count towards the least number, {asked.promise.least_sites}."
+        )
+        show_next(f"fedmerdel turn {output} INBOX OUTBOX")
+        return
     show_next(f"fedmerdel fit {output} -o FOLDER")
 
 
