@@ -47,7 +47,7 @@ from fedmerdel.summing.rounds import follow, start
 from fedmerdel.summing.tally import STEPS
 from fedmerdel.summing.work import scheme_of
 
-KEPT = Path(__file__).resolve().parents[1] / "docs" / "results" / "data" / "outcome-rates.csv"
+KEPT = Path(__file__).resolve().parents[1] / "docs" / "results" / "outcome-rates.csv"
 
 ROUNDS = 5
 N_FEDERATIONS = {0: 200, ROUNDS: 40}

@@ -225,8 +225,6 @@ def test_the_model_keeps_the_policy() -> None:
     assert not np.any(rows % 5)
     with pytest.raises(DataError, match="5 at least"):
         FedMerDel(promise="sums").fit(table.X, groups=site % 4)
-    with pytest.raises(OptionError, match="all rounds"):
-        FedMerDel(promise="sums", rounds=0).fit(table.X, groups=site)
 
 
 def test_a_study_of_sums_refuses_what_needs_a_sites_own_numbers() -> None:

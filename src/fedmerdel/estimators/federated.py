@@ -76,11 +76,11 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         Random batches where `fit` is given no `groups`; None is one per 5,000 rows.
     search : {"auto", "exact", "tree", "greedy", "random"}, default="auto"
         How the global clusters are searched; see `merge_sites`.
-    rounds : int, "auto" or None, default=None
+    rounds : int or "auto", default=0
         Rounds after the first merge: 0 is one shot. Each lets the sites count their rows in
         the global clusters and the centre improve them by the sums, so that the model comes ever
-        nearer to one of pooled rows. "auto" goes on until that stops paying. None is 0, and
-        "auto" where there is no first merge, under promises "sums" and "dp".
+        nearer to one of pooled rows. "auto" goes on until that stops paying. Promises "sums"
+        and "dp" have no first merge, and take 0 for "auto".
     policy : str, default="none"
         Disclosure policy by its name, such as "opensafely": of what leaves each site or, under
         promise "sums", of the model.
@@ -166,7 +166,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         *,
         n_batches: int | None = None,
         search: Search = "auto",
-        rounds: Rounds | None = None,
+        rounds: Rounds = 0,
         policy: str = "none",
         promise: Kind = "counts",
         noise: float = DEFAULT_NOISE,
@@ -237,7 +237,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         check_options(self)
         if self.n_batches is not None:
             check_whole("n_batches", self.n_batches, at_least=1)
-        if self.rounds is not None and self.rounds != "auto":
+        if self.rounds != "auto":
             check_whole("rounds", self.rounds, at_least=0, at_most=MOST_ROUNDS)
         table = open_table(X)
         entropy = int(checked_seed(self.random_state).randint(2**31 - 1))
@@ -325,7 +325,7 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
         if study.promise.kind == "dp":
             sums, prior = self._private(study, parts, workers)
         else:
-            patient = self.rounds not in (None, "auto")
+            patient = self.rounds not in (0, "auto")
             with shown_rounds(self.verbose, study.rounds if patient else None) as watch:
                 state = run_sums(study, parts, workers, patient=patient, watch=watch)
             sums, prior, record = state.sums, state.prior, state.record
@@ -413,11 +413,9 @@ class FedMerDel(FittedClusters, ClusterMixin, BaseEstimator):
     def _most_rounds(self) -> int:
         if self.promise == "counts":
             return MOST_ROUNDS  # here the estimator's own number decides
-        if self.promise == "dp" and self.rounds not in (None, "auto"):
+        if self.promise == "dp" and self.rounds not in (0, "auto"):
             raise OptionError("rounds: the budget of promise 'dp' says how many: leave it out")
-        if self.rounds == 0:
-            raise OptionError(f"rounds: promise {self.promise!r} is all rounds: give 1 at least")
-        return SUMS_ROUNDS if self.rounds in (None, "auto") else int(self.rounds)
+        return SUMS_ROUNDS if self.rounds in (0, "auto") else int(self.rounds)
 
     def _fit_one(
         self, rows: PackedRows, study: Study, seed: np.random.SeedSequence, workers: Workers
