@@ -22,7 +22,6 @@ from fedmerdel import (
     DataError,
     Outcome,
     Policy,
-    Site,
     SiteFile,
     Study,
     Sums,
@@ -330,7 +329,7 @@ def run_of_sums(folder: Path) -> Run:
         frame_of(level_numbers(100, seed)).to_csv(home / "rows.csv", index=False)
         file = SiteFile(name, home / "rows.csv", folder / "study.toml", agreed.hash, agreed.policy)
         replace(file, most_rounds=agreed.rounds).save(home / "site.toml")
-        works[name] = SiteSums(Site.load(home / "site.toml"))
+        works[name] = SiteSums(SiteFile.load(home / "site.toml"))
         turn = join_run(agreement, member(name), random=random_of(name))
         sites[name] = turn.state
         sent.update(turn.messages)
